@@ -1,0 +1,1 @@
+"""What decides: blocks, prefix caches, scheduler, model runner, metrics. Runs headless; imports only kernels."""

@@ -1,0 +1,168 @@
+"""Typed events: every change of state, in order, each with its cause. Pages turn them into sentences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+WorkKind = Literal["prefill", "recompute", "decode"]
+Limit = Literal["tokens", "blocks", "sequences", "preemption", "head_of_line"]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitReason:
+    """Why a waiting request did not run in this step.
+
+    tokens: `need` scheduled tokens, `have` left in the token budget (chunking off, or nothing left).
+    blocks: `need` free blocks (incl. hits lying in the free queue and the watermark), `have` in the free queue.
+    sequences: `have` running of `need` allowed. preemption: this step preempted, so nobody is admitted.
+    head_of_line: the request `behind` in front of it could not be admitted.
+    """
+
+    limit: Limit
+    need: int = 0
+    have: int = 0
+    behind: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Base of all events; `kind` names it in the message catalogue."""
+
+    kind: ClassVar[str] = "event"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestArrived(Event):
+    kind: ClassVar[str] = "arrived"
+    request: str
+    prompt_tokens: int
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class RequestAborted(Event):
+    kind: ClassVar[str] = "aborted"
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixLookup(Event):
+    """The cache was asked for the longest prefix; `limit` caps a hit so that one token is left to compute."""
+
+    kind: ClassVar[str] = "lookup"
+    request: str
+    tokens: int
+    hit_tokens: int
+    limit: int
+    blocks: tuple[int, ...]
+    resumed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BlockTouched(Event):
+    """A cached block got one more owner; `revived` if it lay in the free queue with ref count 0."""
+
+    kind: ClassVar[str] = "touched"
+    block: int
+    request: str
+    ref_count: int
+    revived: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HashEvicted(Event):
+    """A free but cached block was handed out again, so its cached content is forgotten."""
+
+    kind: ClassVar[str] = "hash_evicted"
+    block: int
+    hash: str
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
+class BlockAllocated(Event):
+    """Taken from the head of the free queue and appended to the request's block table at `position`."""
+
+    kind: ClassVar[str] = "allocated"
+    block: int
+    request: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPublished(Event):
+    """A block became findable under its hash (when the step that fills it is scheduled)."""
+
+    kind: ClassVar[str] = "published"
+    block: int
+    hash: str
+    request: str
+    duplicate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BlockFreed(Event):
+    """One owner less. At ref count 0 it joins the free queue: unpublished at the head, published at the tail."""
+
+    kind: ClassVar[str] = "freed"
+    block: int
+    request: str
+    ref_count: int
+    to: Literal["head", "tail"] | None
+    cause: Literal["finished", "aborted", "preempted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted(Event):
+    kind: ClassVar[str] = "admitted"
+    request: str
+    hit_tokens: int
+    resumed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled(Event):
+    """`tokens` positions start..start+tokens-1 will be computed for the request in this step."""
+
+    kind: ClassVar[str] = "scheduled"
+    request: str
+    tokens: int
+    start: int
+    work: WorkKind
+
+
+@dataclass(frozen=True, slots=True)
+class Waited(Event):
+    kind: ClassVar[str] = "waited"
+    request: str
+    reason: WaitReason
+
+
+@dataclass(frozen=True, slots=True)
+class Preempted(Event):
+    """`request` lost its blocks because `beneficiary` needed `need` free blocks and only `have` were left."""
+
+    kind: ClassVar[str] = "preempted"
+    request: str
+    beneficiary: str
+    need: int
+    have: int
+    lost_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSampled(Event):
+    kind: ClassVar[str] = "sampled"
+    request: str
+    token: int
+    position: int
+    scripted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFinished(Event):
+    kind: ClassVar[str] = "finished"
+    request: str
+    reason: Literal["length", "stop"]
+    output_tokens: int

@@ -1,0 +1,73 @@
+"""The engine room's part of the message catalogue: key → (English, 简体中文). `pages/ui/text.py` merges the rooms."""
+
+from __future__ import annotations
+
+MESSAGES: dict[str, tuple[str, str]] = {
+    "config.range": (
+        "{field} is {value}, but it must be between {low} and {high}.",
+        "{field} 为 {value}，但必须在 {low} 与 {high} 之间。",
+    ),
+    "config.bool": ("{field} is {value}, but it must be true or false.", "{field} 为 {value}，但只能是 true 或 false。"),
+    "config.choice": ("{field} is {value}; choose one of: {choices}.", "{field} 为 {value}；请选择：{choices}。"),
+    "config.unknown": (
+        "There is no setting called {field}; the settings are: {known}.",
+        "没有名为 {field} 的设置；可用的设置有：{known}。",
+    ),
+    "config.budget": (
+        "max_num_batched_tokens is {budget}, but it must be at least max_num_seqs ({seqs}): each running request "
+        "needs one token a step.",
+        "max_num_batched_tokens 为 {budget}，但必须不小于 max_num_seqs（{seqs}）：每个运行中的请求每步至少需要一个令牌。",
+    ),
+    "request.no_id": ("A request needs an id.", "请求必须有 id。"),
+    "request.duplicate": (
+        "There is already a request called {id}; give the new one another id.",
+        "已存在名为 {id} 的请求；请给新请求换一个 id。",
+    ),
+    "request.empty_prompt": (
+        "Request {id} has an empty prompt; it needs at least one token.",
+        "请求 {id} 的提示为空；至少需要一个令牌。",
+    ),
+    "request.negative_token": (
+        "Request {id} has a negative token id in its prompt.",
+        "请求 {id} 的提示中含有负的令牌 id。",
+    ),
+    "request.unknown_token": (
+        "Request {id} has token id {token}, but the model knows only ids below {vocab}.",
+        "请求 {id} 含有令牌 id {token}，但模型只认识小于 {vocab} 的 id。",
+    ),
+    "request.max_tokens": (
+        "Request {id} asks for {value} output tokens, but it must be between 1 and {limit}.",
+        "请求 {id} 要求输出 {value} 个令牌，但必须在 1 与 {limit} 之间。",
+    ),
+    "request.negative_arrival": (
+        "Request {id} arrives at step {value}; the first step is 0.",
+        "请求 {id} 在第 {value} 步到达；第一步是 0。",
+    ),
+    "request.short_script": (
+        "Request {id} scripts {have} output tokens but asks for {need}.",
+        "请求 {id} 脚本化了 {have} 个输出令牌，但要求 {need} 个。",
+    ),
+    "request.never_fits": (
+        "Request {id} needs {need} blocks ({tokens} positions), but the pool has {have}; it could never finish.",
+        "请求 {id} 需要 {need} 个块（{tokens} 个位置），但池中只有 {have} 个；它永远无法完成。",
+    ),
+    "request.too_long": (
+        "Request {id} needs {tokens} positions, but the longest sequence here is {limit} (max_model_len, or the "
+        "token budget when chunked prefill is off).",
+        "请求 {id} 需要 {tokens} 个位置，但此处最长序列为 {limit}（max_model_len；关闭分块预填充时为令牌预算）。",
+    ),
+    "request.unknown": ("There is no request called {id}.", "没有名为 {id} 的请求。"),
+    "block.unknown": (
+        "Block {block} is not one of this pool's blocks 1–{last}.",
+        "块 {block} 不是本池的块（1–{last}）。",
+    ),
+    "block.double_free": (
+        "Block {block} is already free; freeing it again was refused.",
+        "块 {block} 已经空闲；拒绝重复释放。",
+    ),
+    "block.not_free": ("Block {block} has owners; it cannot be taken.", "块 {block} 仍有所有者，不能取用。"),
+    "block.exhausted": (
+        "{need} blocks were asked for, but only {have} are free; nothing was taken.",
+        "请求 {need} 个块，但只有 {have} 个空闲；未取用任何块。",
+    ),
+}
