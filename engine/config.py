@@ -70,8 +70,11 @@ class EngineConfig:
 
     @property
     def model_len(self) -> int:
-        """Longest sequence in tokens. Without chunking a prompt must also fit one step's token budget."""
-        length = self.max_model_len or self.usable_blocks * self.block_size
+        """Longest sequence in tokens, by default what the pool can hold plus one: the last token needs no KV.
+
+        Without chunking a prompt must also fit one step's token budget.
+        """
+        length = self.max_model_len or self.usable_blocks * self.block_size + 1
         return length if self.enable_chunked_prefill else min(length, self.max_num_batched_tokens)
 
     @property

@@ -56,6 +56,13 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "token budget when chunked prefill is off).",
         "请求 {id} 需要 {tokens} 个位置，但此处最长序列为 {limit}（max_model_len；关闭分块预填充时为令牌预算）。",
     ),
+    "golden.unreadable": ("{file} cannot be read: {reason}.", "无法读取 {file}：{reason}。"),
+    "golden.not_json": ("{file} is not JSON: {reason}.", "{file} 不是 JSON：{reason}。"),
+    "golden.not_scenario": (
+        "{file} has no list called requests; give a recorded vLLM scenario.",
+        "{file} 没有名为 requests 的列表；请提供录制的 vLLM 场景。",
+    ),
+    "golden.bad_field": ("{file} is not a scenario: field {reason}.", "{file} 不是场景文件：字段 {reason}。"),
     "request.unknown": ("There is no request called {id}.", "没有名为 {id} 的请求。"),
     "block.unknown": (
         "Block {block} is not one of this pool's blocks 1–{last}.",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from engine.errors import UserError
+from engine.prefix_hash import BlockKey
 
 MAX_TOKENS_LIMIT = 1_000_000
 
@@ -79,8 +80,8 @@ class Request:
     """A live request. Only the scheduler and the engine's commit change it."""
 
     __slots__ = (
-        "arrival", "block_hashes", "finish_reason", "num_cached_tokens", "num_computed_tokens", "num_preemptions",
-        "num_prompt_tokens", "spec", "status", "token_ids",
+        "arrival", "block_keys", "finish_reason", "high_water", "num_cached_tokens", "num_computed_tokens",
+        "num_preemptions", "num_prompt_tokens", "spec", "status", "token_ids",
     )  # fmt: skip
 
     def __init__(self, spec: RequestSpec, arrival: int) -> None:
@@ -92,8 +93,9 @@ class Request:
         self.num_computed_tokens = 0  # positions whose KV is (or, within a step, is about to be) in the pool
         self.num_cached_tokens = 0  # of these, found in the prefix cache at the last admission
         self.num_preemptions = 0
+        self.high_water = 0  # positions computed at least once; work below it is recompute
         self.finish_reason: str | None = None
-        self.block_hashes: list[bytes] = []
+        self.block_keys: list[BlockKey] = []
 
     @property
     def id(self) -> str:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from engine.config import EngineConfig
 from engine.events import WaitReason, WorkKind
-from engine.request import RequestStatus
+from engine.request import Request, RequestStatus
+
+if TYPE_CHECKING:
+    from engine.kv_manager import HashBlocks
+    from engine.scheduler import Plan, Scheduler
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +42,7 @@ class PoolView:
 
     `fill[b]`: slots with valid KV (a cached block keeps its content, so it stays full at ref count 0).
     `hashes[b]`: short hash under which the block is published, or None. `free_queue`: ids, head first.
+    `duplicates`: short hash → blocks that hold the same content, oldest (the one a lookup finds) first.
     """
 
     block_size: int
@@ -42,6 +50,7 @@ class PoolView:
     fill: tuple[int, ...]
     hashes: tuple[str | None, ...]
     free_queue: tuple[int, ...]
+    duplicates: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def num_blocks(self) -> int:
@@ -88,7 +97,8 @@ class Budgets:
 class Snapshot:
     """The engine after scheduling (`Step.scheduled`) or after the commit (`Step.snapshot`) of step `step`.
 
-    `requests` holds every request ever admitted to intake, in order of arrival, also those that are over.
+    `requests` holds every request that has arrived, in order of arrival, also those that are over. `in_flight` is
+    True for the former: computed_tokens then already count the positions that this step computes.
     """
 
     step: int
@@ -97,6 +107,7 @@ class Snapshot:
     waiting: tuple[str, ...]
     pool: PoolView
     budgets: Budgets
+    in_flight: bool = False
 
     def request(self, request_id: str) -> RequestView:
         return next(view for view in self.requests if view.id == request_id)
@@ -108,3 +119,77 @@ class Snapshot:
             for block in view.block_table:
                 owners.setdefault(block, []).append(view.id)
         return {block: tuple(ids) for block, ids in owners.items()}
+
+
+class SnapshotTaker:
+    """Takes pictures of a scheduler and its KV blocks; the views of requests that are over are shared between them."""
+
+    def __init__(self, config: EngineConfig, scheduler: Scheduler, kv: HashBlocks) -> None:
+        self._config = config
+        self._scheduler = scheduler
+        self._kv = kv
+        self._over: dict[str, RequestView] = {}
+
+    def take(self, step: int, requests: Iterable[Request], plan: Plan | None, in_flight: bool) -> Snapshot:
+        """The state now. `in_flight`: between scheduling and commit, when the step's blocks are all owned."""
+        views = tuple(self._view(request, plan) for request in requests)
+        running = tuple(request.id for request in self._scheduler.running)
+        waiting = tuple(request.id for request in self._scheduler.waiting)
+        pool = self._pool(views)
+        budgets = self._budgets(plan, running, pool)
+        return Snapshot(step, views, running, waiting, pool, budgets, in_flight)
+
+    def _view(self, request: Request, plan: Plan | None) -> RequestView:
+        known = self._over.get(request.id)
+        if known is not None:
+            return known
+        tokens = plan.tokens.get(request.id, 0) if plan else 0
+        view = RequestView(
+            id=request.id,
+            status=request.status,
+            prompt_tokens=request.num_prompt_tokens,
+            known_tokens=request.num_tokens,
+            computed_tokens=request.num_computed_tokens,
+            output_tokens=request.num_output_tokens,
+            max_tokens=request.spec.max_tokens,
+            priority=request.spec.priority,
+            preemptions=request.num_preemptions,
+            cached_tokens=request.num_cached_tokens,
+            block_table=tuple(block.id for block in self._kv.block_table(request.id)),
+            scheduled=tokens,
+            work=plan.work.get(request.id) if plan else None,
+            wait_reason=plan.wait_reasons.get(request.id) if plan else None,
+            finish_reason=request.finish_reason,
+        )
+        if request.status.is_over and not tokens:
+            self._over[request.id] = view
+        return view
+
+    def _pool(self, views: tuple[RequestView, ...]) -> PoolView:
+        blocks = self._kv.pool.blocks
+        size = self._config.block_size
+        fill = [size if block.key is not None else 0 for block in blocks]
+        for view in views:
+            for position, block_id in enumerate(view.block_table):
+                valid = min(size, max(0, view.computed_tokens - position * size))
+                fill[block_id] = max(fill[block_id], valid)
+        return PoolView(
+            block_size=size,
+            ref_count=tuple(block.ref_count for block in blocks),
+            fill=tuple(fill),
+            hashes=tuple(None if block.key is None else block.key.short for block in blocks),
+            free_queue=tuple(block.id for block in self._kv.pool.free_queue),
+            duplicates=self._kv.pool.index.duplicates(),
+        )
+
+    def _budgets(self, plan: Plan | None, running: tuple[str, ...], pool: PoolView) -> Budgets:
+        binding = None
+        if plan is not None and plan.wait_reasons:
+            limit = next(iter(plan.wait_reasons.values())).limit
+            binding = "blocks" if limit == "preemption" else limit
+        return Budgets(
+            tokens=Budget(plan.total_tokens if plan else 0, self._config.max_num_batched_tokens),
+            blocks=Budget(pool.owned, self._config.usable_blocks),
+            sequences=Budget(len(running), self._config.max_num_seqs),
+            binding=binding,
+        )

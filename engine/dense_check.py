@@ -1,0 +1,121 @@
+"""Paged against dense, in every step: one layer's attention again over contiguous K and V kept beside the pool.
+
+The shadow copy never reads the pool or a block table: it takes K and V as the layer computed them, and for a prefix
+hit it copies the rows that some request computed for the same tokens. A wrong block, a stale row or a wrong table
+therefore shows as a difference.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from engine.request import Request
+from kernels.reference import attention_mass, dense_attention
+
+if TYPE_CHECKING:
+    from engine.scheduler import Plan
+
+SHADOW_BLOCKS = 8192  # of ~25 KB each on SmolLM2; the oldest content is forgotten first
+
+# Rows found in the cache and rows computed again were rounded in batches of other shapes (measured: ≤ 5e-5).
+TOLERANCE_FP32 = 2e-4
+
+
+class AttentionLens:
+    """Observer of one layer: per request the dense difference and the attention mass over its blocks."""
+
+    tolerance = TOLERANCE_FP32
+
+    def __init__(self, layer: int, block_size: int, scale: float) -> None:
+        self.layer = layer
+        self.mass: dict[str, NDArray[np.float32]] = {}
+        self.diff: dict[str, float | None] = {}
+        self._block_size = block_size
+        self._scale = scale
+        self._rows: list[tuple[Request, int, int]] = []
+        self._shadow: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._content: OrderedDict[bytes, tuple[torch.Tensor, torch.Tensor]] = OrderedDict()
+        self._chains: dict[str, list[bytes]] = {}
+
+    def begin(self, requests: Sequence[Request], plan: Plan) -> None:
+        """Announces the rows of the coming launch; forgets requests that are no longer in any batch."""
+        self._rows = [(request, plan.starts[request.id], plan.tokens[request.id]) for request in requests]
+        self.mass, self.diff = {}, {}
+        live = {request.id for request in requests}
+        for request_id in [request_id for request_id in self._shadow if request_id not in live]:
+            del self._shadow[request_id]
+            self._chains.pop(request_id, None)
+
+    def __call__(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, output: torch.Tensor) -> None:
+        """query, output [T, Hq, D]; key, value [T, Hkv, D], key after rotary embedding."""
+        first = 0
+        for request, start, length in self._rows:
+            rows = slice(first, first + length)
+            first += length
+            self._keep(request, start, key[rows], value[rows])
+            self._compare(request, query[rows], output[rows])
+
+    def _compare(self, request: Request, query: torch.Tensor, output: torch.Tensor) -> None:
+        shadow = self._shadow.get(request.id)
+        if shadow is None:
+            self.diff[request.id] = None
+            self.mass[request.id] = np.zeros((query.shape[1], 0), dtype=np.float32)
+            return
+        dense = dense_attention(query, shadow[0], shadow[1], self._scale)
+        self.diff[request.id] = float((dense - output).abs().max())
+        self.mass[request.id] = attention_mass(query[-1], shadow[0], self._scale, self._block_size).numpy()
+
+    def _keep(self, request: Request, start: int, key: torch.Tensor, value: torch.Tensor) -> None:
+        """Extends the request's shadow by this launch's rows; without rows 0..start-1 there is none."""
+        before = self._rows_before(request, start)
+        if before is None:
+            self._shadow.pop(request.id, None)
+            return
+        shadow = (torch.cat([before[0], key]), torch.cat([before[1], value]))
+        self._shadow[request.id] = shadow
+        self._remember(request, shadow)
+
+    def _rows_before(self, request: Request, start: int) -> tuple[torch.Tensor, torch.Tensor] | None:
+        shadow = self._shadow.get(request.id)
+        if shadow is not None and shadow[0].shape[0] >= start:
+            return shadow[0][:start], shadow[1][:start]
+        digests = self._chain(request, start)
+        blocks = [self._content.get(digest) for digest in digests]
+        keys = [block[0] for block in blocks if block is not None]
+        values = [block[1] for block in blocks if block is not None]
+        if len(keys) < len(blocks) or len(blocks) * self._block_size != start:
+            return None
+        if not keys:
+            return _NOTHING
+        return torch.cat(keys), torch.cat(values)
+
+    def _remember(self, request: Request, shadow: tuple[torch.Tensor, torch.Tensor]) -> None:
+        size = self._block_size
+        for index, digest in enumerate(self._chain(request, shadow[0].shape[0])):
+            if digest not in self._content:
+                rows = slice(index * size, (index + 1) * size)
+                self._content[digest] = (shadow[0][rows].clone(), shadow[1][rows].clone())
+            else:
+                self._content.move_to_end(digest)
+        while len(self._content) > SHADOW_BLOCKS:
+            self._content.popitem(last=False)
+
+    def _chain(self, request: Request, tokens: int) -> list[bytes]:
+        """Digests of the full blocks within `tokens`: a chain of its own, apart from the prefix cache's."""
+        chain = self._chains.setdefault(request.id, [])
+        size = self._block_size
+        for index in range(len(chain), tokens // size):
+            block = np.array(request.token_ids[index * size : (index + 1) * size], dtype=np.int64)
+            parent = chain[-1] if chain else b""
+            chain.append(hashlib.blake2b(parent + block.tobytes(), digest_size=16).digest())
+        return chain[: tokens // size]
+
+
+_NOTHING = (torch.empty(0), torch.empty(0))

@@ -1,0 +1,144 @@
+"""What the scheduler asks of a KV cache: `lookup`, `allocate`, `free`. Here over hash-addressed blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from engine.blocks import Block, BlockPool, FreeCause
+from engine.config import EngineConfig
+from engine.events import Event, PrefixLookup
+from engine.prefix_hash import BlockKey, KeyChain
+from engine.request import Request, RequestStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """Longest cached prefix of a request: whole blocks, never covering the last known token."""
+
+    blocks: tuple[Block, ...]
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Why an allocation was refused: `need` free blocks against `have`; `needs` names what adds up to `need`."""
+
+    need: int
+    have: int
+
+
+NO_HIT = Hit((), 0)
+
+
+class KVManager(Protocol):
+    """What a scheduler needs of any KV cache."""
+
+    def lookup(self, request: Request) -> Hit: ...
+
+    def allocate(self, request: Request, tokens: int, hit: Hit = NO_HIT, *, whole: bool = False, reserve: int = 0) -> (
+        Shortage | None
+    ): ...
+
+    def free(self, request: Request, cause: FreeCause) -> None: ...
+
+    def block_table(self, request_id: str) -> list[Block]: ...
+
+
+class HashBlocks:
+    """Paged KV with a hash prefix cache. Source: vLLM 0.33 `KVCacheManager` with one full-attention group."""
+
+    def __init__(self, config: EngineConfig, log: list[Event] | None, namespace: str = "") -> None:
+        self.config = config
+        self.pool = BlockPool(config.num_blocks, config.enable_prefix_caching, log)
+        self.chain = KeyChain(config.block_size, namespace)
+        self._tables: dict[str, list[Block]] = {}
+        self._published: dict[str, int] = {}  # request id → how many blocks of its table carry their hash
+
+    @property
+    def log(self) -> list[Event] | None:
+        return self.pool.log
+
+    def block_table(self, request_id: str) -> list[Block]:
+        return self._tables.get(request_id, [])
+
+    def num_published(self, request_id: str) -> int:
+        return self._published.get(request_id, 0)
+
+    def note_tokens(self, request: Request) -> None:
+        """Extends the request's block keys over the tokens known now (vLLM does so on each append)."""
+        if self.config.enable_prefix_caching:
+            self.chain.extend(request.block_keys, request.token_ids, request.spec.adapter, request.spec.salt)
+
+    def lookup(self, request: Request) -> Hit:
+        """vLLM `get_computed_blocks`: the longest run from block 0, one token always left to compute."""
+        if not self.config.enable_prefix_caching:
+            return NO_HIT
+        limit = (request.num_tokens - 1) // self.config.block_size
+        blocks: list[Block] = []
+        matched: BlockKey | None = None
+        for key in request.block_keys[:limit]:
+            block = self.pool.find(key, matched)
+            if block is None:
+                break
+            matched = block.key
+            blocks.append(block)
+        hit = Hit(tuple(blocks), len(blocks) * self.config.block_size)
+        if self.log is not None:
+            resumed = request.status is RequestStatus.PREEMPTED
+            ids = tuple(block.id for block in blocks)
+            limit_tokens = limit * self.config.block_size
+            self.log.append(PrefixLookup(request.id, request.num_tokens, hit.tokens, limit_tokens, ids, resumed))
+        return hit
+
+    def allocate(
+        self, request: Request, tokens: int, hit: Hit = NO_HIT, *, whole: bool = False, reserve: int = 0
+    ) -> Shortage | None:
+        """vLLM `allocate_slots`: room for `tokens` more positions after `hit`; None on success.
+
+        `whole`: the request's whole known length must fit (a check, not a reservation). `reserve`: watermark
+        blocks that must stay free. Hit blocks that lie in the free queue count as needed, since touching takes
+        them out. The check comes first: on a shortage nothing has changed.
+        """
+        table = self._tables.get(request.id, [])
+        held = len(table) + len(hit.blocks)
+        in_queue = sum(1 for block in hit.blocks if block.ref_count == 0)
+        computed = request.num_computed_tokens + hit.tokens
+        if whole:
+            need = self._blocks_for(request.num_tokens) - held + in_queue + reserve
+            if need > self.pool.num_free:
+                return Shortage(need, self.pool.num_free)
+        new = max(0, self._blocks_for(computed + tokens + self.config.num_lookahead_tokens) - held)
+        need = new + in_queue + reserve
+        if need > self.pool.num_free:
+            return Shortage(need, self.pool.num_free)
+        table = self._tables.setdefault(request.id, [])
+        if hit.blocks:
+            self.pool.touch(hit.blocks, request.id)
+            table.extend(hit.blocks)
+            self._published[request.id] = len(hit.blocks)
+        if new:
+            table.extend(self.pool.allocate(new, request.id, len(table)))
+        self._publish(request, table, min(computed + tokens, request.num_tokens))
+        return None
+
+    def free(self, request: Request, cause: FreeCause) -> None:
+        """Gives the request's blocks back, last block first, so that a chain's tail is reused before its head."""
+        table = self._tables.pop(request.id, [])
+        self._published.pop(request.id, None)
+        self.pool.free(table[::-1], request.id, cause)
+
+    def _blocks_for(self, tokens: int) -> int:
+        size = self.config.block_size
+        return (min(tokens, self.config.model_len) + size - 1) // size
+
+    def _publish(self, request: Request, table: list[Block], tokens: int) -> None:
+        """vLLM `cache_full_blocks`: full blocks get their hash when the filling step is scheduled."""
+        if not self.config.enable_prefix_caching:
+            return
+        full = tokens // self.config.block_size
+        done = self._published.get(request.id, 0)
+        for index in range(done, full):
+            self.pool.publish(table[index], request.block_keys[index], request.id)
+        if full > done:
+            self._published[request.id] = full

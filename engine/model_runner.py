@@ -1,0 +1,146 @@
+"""A schedule becomes tensors, kernels run, logits become tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from engine.config import EngineConfig
+from engine.dense_check import AttentionLens
+from engine.kv_manager import HashBlocks
+from engine.model.llama import KVCache
+from engine.model.load import LoadedModel
+from engine.request import Request
+from engine.runner import RunnerOutput, samples
+from engine.sampler import sample, top_candidates
+from engine.scheduler import Plan
+from engine.timeline import KernelRecord, KernelRow, NextToken
+from kernels.dispatch import implementation_name
+from kernels.metadata import AttentionMetadata
+
+TOP_CANDIDATES = 5
+
+
+class ModelRunner:
+    """The real thing: a Llama-family model over a paged KV cache of its own."""
+
+    def __init__(self, loaded: LoadedModel, config: EngineConfig, lens_layer: int | None = None) -> None:
+        spec = loaded.spec
+        self.loaded = loaded
+        self.config = config
+        self.vocab_size: int | None = spec.vocab_size
+        self.cache = KVCache(spec, config.num_blocks, config.block_size)
+        self.lens = AttentionLens(
+            layer=spec.num_layers // 2 if lens_layer is None else lens_layer,
+            block_size=config.block_size,
+            scale=spec.head_dim**-0.5,
+        )
+
+    def execute(self, requests: Sequence[Request], plan: Plan, kv: HashBlocks) -> RunnerOutput:
+        """One forward pass over the ragged batch; scripted requests run the model too, only their token is given."""
+        tables = [[block.id for block in kv.block_table(request.id)] for request in requests]
+        meta = build_metadata(requests, plan, tables, self.config.block_size)
+        ids, positions = _inputs(requests, plan)
+        sampling = [index for index, request in enumerate(requests) if samples(request)]
+        ends = meta.query_start_loc[1:].long() - 1
+        self.lens.begin(requests, plan)
+        logits = self.loaded.model.forward(ids, positions, self.cache, meta, ends[sampling], observer=self.lens)
+        tokens, scripted = self._sample([requests[index] for index in sampling], logits)
+        record = self._record(requests, plan, tables, meta, sampling, logits)
+        return RunnerOutput(tokens, scripted, record, self._texts(requests, tokens))
+
+    def _sample(self, requests: Sequence[Request], logits: torch.Tensor) -> tuple[dict[str, int], frozenset[str]]:
+        tokens, scripted = {}, set()
+        for request, row in zip(requests, logits, strict=True):
+            script = request.spec.output
+            if script is not None:
+                tokens[request.id] = script[request.num_output_tokens]
+                scripted.add(request.id)
+            else:
+                tokens[request.id] = sample(row, request.spec.sampling, self.config.seed, request.num_tokens)
+        return tokens, frozenset(scripted)
+
+    def _texts(self, requests: Sequence[Request], tokens: Mapping[str, int]) -> dict[str, str]:
+        return {
+            request.id: self.loaded.tokenizer.decode(
+                request.output_token_ids + ([tokens[request.id]] if request.id in tokens else [])
+            )
+            for request in requests
+        }
+
+    def _record(
+        self,
+        requests: Sequence[Request],
+        plan: Plan,
+        tables: Sequence[Sequence[int]],
+        meta: AttentionMetadata,
+        sampling: Sequence[int],
+        logits: torch.Tensor,
+    ) -> KernelRecord:
+        spec = self.loaded.spec
+        starts = meta.query_start_loc.tolist()
+        slots = meta.slot_mapping.tolist()
+        top = {index: self._top(row) for index, row in zip(sampling, logits, strict=True)}
+        rows = tuple(
+            KernelRow(
+                request=request.id,
+                query_start=starts[index],
+                query_len=plan.tokens[request.id],
+                context_len=request.num_computed_tokens,
+                block_table=tuple(tables[index]),
+                slot_mapping=tuple(slots[starts[index] : starts[index + 1]]),
+                attention_mass=self.lens.mass[request.id],
+                max_abs_diff=self.lens.diff[request.id],
+                top=top.get(index, ()),
+            )
+            for index, request in enumerate(requests)
+        )
+        return KernelRecord(
+            implementation=implementation_name(self.cache.key.device),
+            layer=self.lens.layer,
+            num_layers=spec.num_layers,
+            num_query_heads=spec.num_heads,
+            num_kv_heads=spec.num_kv_heads,
+            head_dim=spec.head_dim,
+            rows=rows,
+            tolerance=self.lens.tolerance,
+        )
+
+    def _top(self, logits: torch.Tensor) -> tuple[NextToken, ...]:
+        tokenizer = self.loaded.tokenizer
+        pairs = top_candidates(logits, TOP_CANDIDATES)
+        return tuple(NextToken(token, tokenizer.token_text(token), share) for token, share in pairs)
+
+
+def build_metadata(
+    requests: Sequence[Request], plan: Plan, tables: Sequence[Sequence[int]], block_size: int
+) -> AttentionMetadata:
+    """Query ranges, context lengths, block tables and slots of one step, all requests in batch order."""
+    lengths = [plan.tokens[request.id] for request in requests]
+    contexts = [request.num_computed_tokens for request in requests]
+    width = max(len(table) for table in tables)
+    slots = [
+        table[position // block_size] * block_size + position % block_size
+        for request, table in zip(requests, tables, strict=True)
+        for position in range(plan.starts[request.id], request.num_computed_tokens)
+    ]
+    return AttentionMetadata(
+        query_start_loc=torch.tensor([0, *torch.tensor(lengths).cumsum(0).tolist()], dtype=torch.int32),
+        seq_lens=torch.tensor(contexts, dtype=torch.int32),
+        block_table=torch.tensor([[*table, *[0] * (width - len(table))] for table in tables], dtype=torch.int32),
+        slot_mapping=torch.tensor(slots, dtype=torch.int64),
+        block_size=block_size,
+        max_query_len=max(lengths),
+        max_seq_len=max(contexts),
+    )
+
+
+def _inputs(requests: Sequence[Request], plan: Plan) -> tuple[torch.Tensor, torch.Tensor]:
+    ids: list[int] = []
+    positions: list[int] = []
+    for request in requests:
+        start, end = plan.starts[request.id], request.num_computed_tokens
+        ids.extend(request.token_ids[start:end])
+        positions.extend(range(start, end))
+    return torch.tensor(ids, dtype=torch.int64), torch.tensor(positions, dtype=torch.int64)

@@ -1,0 +1,66 @@
+"""Who waits in which order, and who gives way: FCFS and priority as in vLLM 0.33 (`request_queue.py`)."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+from engine.config import Policy
+from engine.request import Request, RequestStatus
+
+
+def _rank(request: Request) -> tuple[int, int]:
+    """Smaller is served first: lower priority number, then earlier arrival."""
+    return request.spec.priority, request.arrival
+
+
+class WaitingQueue:
+    """FCFS: a deque to whose front a preempted request returns. Priority: a heap, which has no front."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._by_priority = policy == "priority"
+        self._deque: deque[Request] = deque()
+        self._heap: list[tuple[tuple[int, int], str, Request]] = []
+
+    def __len__(self) -> int:
+        return len(self._heap) if self._by_priority else len(self._deque)
+
+    def __iter__(self) -> Iterator[Request]:
+        """In the order in which they will be served."""
+        if self._by_priority:
+            return (entry[2] for entry in sorted(self._heap, key=lambda entry: entry[:2]))
+        return iter(self._deque)
+
+    @property
+    def head(self) -> Request:
+        return self._heap[0][2] if self._by_priority else self._deque[0]
+
+    def add(self, request: Request) -> None:
+        if self._by_priority:
+            heapq.heappush(self._heap, (_rank(request), request.id, request))
+        else:
+            self._deque.append(request)
+
+    def put_back(self, request: Request) -> None:
+        """Returns a preempted request: to the front under FCFS, to its rank under priority."""
+        assert request.status is RequestStatus.PREEMPTED
+        if self._by_priority:
+            self.add(request)
+        else:
+            self._deque.appendleft(request)
+
+    def pop(self) -> Request:
+        return heapq.heappop(self._heap)[2] if self._by_priority else self._deque.popleft()
+
+    def remove(self, request: Request) -> None:
+        if self._by_priority:
+            self._heap = [entry for entry in self._heap if entry[2] is not request]
+            heapq.heapify(self._heap)
+        else:
+            self._deque.remove(request)
+
+
+def choose_victim(running: Sequence[Request], policy: Policy) -> Request:
+    """FCFS: the last admitted, even the one that asks. Priority: the least important, latest arrival first."""
+    return running[-1] if policy == "fcfs" else max(running, key=_rank)

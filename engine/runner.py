@@ -1,0 +1,49 @@
+"""What computes a planned step: the protocol, and the runner without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from engine.kv_manager import HashBlocks
+from engine.request import Request
+from engine.scheduler import Plan
+from engine.timeline import KernelRecord
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerOutput:
+    """`tokens`: request id → sampled token, only for rows whose last known token was computed in this step."""
+
+    tokens: Mapping[str, int]
+    scripted: frozenset[str] = frozenset()
+    kernel: KernelRecord | None = None
+    text: Mapping[str, str] = field(default_factory=dict)
+
+
+class Runner(Protocol):
+    """Computes one planned step. Reads requests and block tables, changes neither."""
+
+    vocab_size: int | None
+
+    def execute(self, requests: Sequence[Request], plan: Plan, kv: HashBlocks) -> RunnerOutput: ...
+
+
+def samples(request: Request) -> bool:
+    """True if this step reaches the last known token, so that its logits give the next one."""
+    return request.num_computed_tokens >= request.num_tokens
+
+
+class ScriptedRunner:
+    """No model: each request emits its script. For policy-only replay and the recorded runs."""
+
+    vocab_size: int | None = None
+
+    def execute(self, requests: Sequence[Request], plan: Plan, kv: HashBlocks) -> RunnerOutput:
+        tokens = {}
+        for request in requests:
+            if samples(request):
+                script = request.spec.output
+                tokens[request.id] = script[request.num_output_tokens] if script is not None else 0
+        return RunnerOutput(tokens, frozenset(tokens))

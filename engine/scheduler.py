@@ -1,0 +1,269 @@
+"""One iteration's decisions: running requests first, then waiting ones, under token, block and sequence limits.
+
+Source: vLLM 0.33 `Scheduler.schedule` and `update_from_output` (V1, synchronous).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from engine.config import EngineConfig
+from engine.events import (
+    Admitted,
+    Event,
+    Preempted,
+    RequestFinished,
+    Scheduled,
+    TokenSampled,
+    Waited,
+    WaitReason,
+    WorkKind,
+)
+from engine.kv_manager import NO_HIT, HashBlocks, Hit, Shortage
+from engine.policies import WaitingQueue, choose_victim
+from engine.request import Request, RequestStatus
+
+
+@dataclass(slots=True)
+class Plan:
+    """What one step will compute. `tokens` is in batch order: running first, then newly admitted."""
+
+    tokens: dict[str, int] = field(default_factory=dict)
+    starts: dict[str, int] = field(default_factory=dict)
+    work: dict[str, WorkKind] = field(default_factory=dict)
+    new: list[str] = field(default_factory=list)
+    resumed: list[str] = field(default_factory=list)
+    preempted: list[str] = field(default_factory=list)
+    hits: dict[str, int] = field(default_factory=dict)
+    new_blocks: dict[str, list[int]] = field(default_factory=dict)
+    wait_reasons: dict[str, WaitReason] = field(default_factory=dict)
+
+    @property
+    def total_tokens(self) -> int:
+        return sum(self.tokens.values())
+
+
+class Scheduler:
+    """Holds the running list and the waiting queue; the only place where a request changes its place in life."""
+
+    def __init__(self, config: EngineConfig, kv: HashBlocks, log: list[Event] | None) -> None:
+        self.config = config
+        self.kv = kv
+        self.log = log
+        self.running: list[Request] = []
+        self.waiting = WaitingQueue(config.policy)
+
+    def add(self, request: Request) -> None:
+        self.kv.note_tokens(request)
+        self.waiting.add(request)
+
+    def abort(self, request: Request) -> None:
+        """Ends a request anywhere in its life and takes its blocks back."""
+        if request.status is RequestStatus.RUNNING:
+            self.running.remove(request)
+        else:
+            self.waiting.remove(request)
+        request.status = RequestStatus.ABORTED
+        request.finish_reason = "abort"
+        self.kv.free(request, "aborted")
+
+    def schedule(self) -> Plan:
+        """Decides the step. Afterwards `num_computed_tokens` already counts this step's tokens, as in vLLM."""
+        plan = Plan()
+        budget = self._schedule_running(plan, self.config.max_num_batched_tokens)
+        self._schedule_waiting(plan, budget)
+        for request in self.running:
+            if request.id in plan.tokens:
+                self._note_work(request, plan)
+            else:
+                self._note_wait(request, WaitReason("tokens", need=1, have=0), plan)
+        return plan
+
+    def update(self, plan: Plan, sampled: Mapping[str, int], scripted: frozenset[str] = frozenset()) -> list[Request]:
+        """Appends the sampled tokens and ends what is done, in batch order. Returns the finished requests.
+
+        A finished request's blocks are free from here on, that is for the next step's schedule.
+        """
+        finished = []
+        for request in [request for request in self.running if request.id in plan.tokens]:
+            request.high_water = max(request.high_water, request.num_computed_tokens)
+            token = sampled.get(request.id)
+            if token is None:
+                continue
+            if self.log is not None:
+                self.log.append(TokenSampled(request.id, token, request.num_tokens, request.id in scripted))
+            request.token_ids.append(token)
+            self.kv.note_tokens(request)
+            if self._is_done(request, token):
+                finished.append(request)
+        done = {request.id for request in finished}
+        self.running = [request for request in self.running if request.id not in done]
+        return finished
+
+    def _is_done(self, request: Request, token: int) -> bool:
+        """vLLM `check_stop`: stop tokens first, then lengths. Frees at once, in batch order."""
+        stopped = token in request.spec.sampling.stop_token_ids
+        full = request.num_tokens >= self.config.model_len or request.num_output_tokens >= request.spec.max_tokens
+        if not stopped and not full:
+            return False
+        request.status = RequestStatus.FINISHED
+        request.finish_reason = "stop" if stopped else "length"
+        if self.log is not None:
+            reason = "stop" if stopped else "length"
+            self.log.append(RequestFinished(request.id, reason, request.num_output_tokens))  # type: ignore[arg-type]
+        self.kv.free(request, "finished")
+        return True
+
+    def _schedule_running(self, plan: Plan, budget: int) -> int:
+        index = 0
+        while index < len(self.running) and budget > 0:
+            request = self.running[index]
+            tokens = self._tokens_to_run(request, request.num_computed_tokens, budget)
+            if tokens == 0:
+                index += 1
+                continue
+            before = len(self.kv.block_table(request.id))
+            shortage = self.kv.allocate(request, tokens)
+            while shortage is not None:
+                victim = choose_victim(self.running, self.config.policy)
+                budget, index = self._preempt(victim, request, shortage, plan, budget, index)
+                if victim is request:
+                    break
+                shortage = self.kv.allocate(request, tokens)
+            if shortage is not None:
+                if self.config.policy == "fcfs":
+                    break
+                continue  # by priority the victim may stand anywhere: those after it still get their turn
+            plan.new_blocks[request.id] = [block.id for block in self.kv.block_table(request.id)[before:]]
+            plan.tokens[request.id] = tokens
+            budget -= tokens
+            index += 1
+        return budget
+
+    def _preempt(
+        self, victim: Request, asker: Request, shortage: Shortage, plan: Plan, budget: int, index: int
+    ) -> tuple[int, int]:
+        """Takes all blocks of `victim` and sends it back to wait (vLLM `_preempt_request`, recompute)."""
+        position = self.running.index(victim)
+        del self.running[position]
+        if position < index:
+            index -= 1
+        if victim.id in plan.tokens:  # already scheduled in this step: its tokens return to the budget
+            budget += plan.tokens.pop(victim.id)
+            plan.new_blocks.pop(victim.id)
+        if self.log is not None:
+            lost = victim.num_computed_tokens
+            self.log.append(Preempted(victim.id, asker.id, shortage.need, shortage.have, lost))
+        self.kv.free(victim, "preempted")
+        victim.status = RequestStatus.PREEMPTED
+        victim.num_computed_tokens = 0
+        victim.num_cached_tokens = 0
+        victim.num_preemptions += 1
+        self.waiting.put_back(victim)
+        plan.preempted.append(victim.id)
+        return budget, index
+
+    def _schedule_waiting(self, plan: Plan, budget: int) -> None:
+        if plan.preempted:
+            self._note_all_wait(plan, WaitReason("preemption"))
+            return
+        config = self.config
+        while self.waiting:
+            request = self.waiting.head
+            if budget == 0:
+                reason = WaitReason("tokens", need=1, have=0)
+            elif len(self.running) >= config.max_num_seqs:
+                reason = WaitReason("sequences", need=config.max_num_seqs, have=len(self.running))
+            else:
+                refusal, used = self._admit(request, plan, budget)
+                if refusal is None:
+                    budget -= used
+                    continue
+                reason = refusal
+            self._note_all_wait(plan, reason)
+            return
+
+    def _admit(self, request: Request, plan: Plan, budget: int) -> tuple[WaitReason | None, int]:
+        """Tries to move the head of the waiting queue to running; a refusal changes nothing."""
+        config = self.config
+        hit = self.kv.lookup(request) if request.num_computed_tokens == 0 else NO_HIT
+        computed = request.num_computed_tokens + hit.tokens
+        tokens = self._capped(request.num_tokens - computed)
+        if not config.enable_chunked_prefill and tokens > budget:
+            return WaitReason("tokens", need=tokens, have=budget), 0
+        tokens = min(tokens, budget)
+        reserve = config.watermark_blocks if self.running else 0
+        shortage = self.kv.allocate(
+            request, tokens, hit, whole=config.scheduler_reserve_full_isl, reserve=reserve
+        )
+        if shortage is not None:
+            return WaitReason("blocks", need=shortage.need, have=shortage.have), 0
+        self._start(request, hit, plan)
+        plan.tokens[request.id] = tokens
+        return None, tokens
+
+    def _start(self, request: Request, hit: Hit, plan: Plan) -> None:
+        resumed = request.status is RequestStatus.PREEMPTED
+        self.waiting.pop()
+        self.running.append(request)
+        request.status = RequestStatus.RUNNING
+        request.num_computed_tokens += hit.tokens
+        request.num_cached_tokens = hit.tokens
+        (plan.resumed if resumed else plan.new).append(request.id)
+        plan.hits[request.id] = hit.tokens
+        plan.new_blocks[request.id] = [block.id for block in self.kv.block_table(request.id)]
+        if self.log is not None:
+            self.log.append(Admitted(request.id, hit.tokens, resumed))
+
+    def _tokens_to_run(self, request: Request, computed: int, budget: int) -> int:
+        tokens = min(self._capped(request.num_tokens - computed), budget)
+        return min(tokens, self.config.model_len - 1 - computed)
+
+    def _capped(self, tokens: int) -> int:
+        """The long-prefill threshold, which does not apply to a request that is alone."""
+        cap = self.config.long_prefill_token_threshold
+        if cap and len(self.running) + len(self.waiting) > 1:
+            return min(tokens, cap)
+        return tokens
+
+    def _note_work(self, request: Request, plan: Plan) -> None:
+        start, tokens = request.num_computed_tokens, plan.tokens[request.id]
+        plan.starts[request.id] = start
+        plan.work[request.id] = work = work_kind(request, start)
+        request.num_computed_tokens += tokens
+        if self.log is not None:
+            self.log.append(Scheduled(request.id, tokens, start, work))
+
+    def _note_all_wait(self, plan: Plan, head_reason: WaitReason) -> None:
+        if self.log is None:
+            return  # linear in the queue's length, so only for someone who looks
+        for request, reason in _reasons(self.waiting, head_reason):
+            self._note_wait(request, reason, plan)
+
+    def _note_wait(self, request: Request, reason: WaitReason, plan: Plan) -> None:
+        if self.log is not None:
+            plan.wait_reasons[request.id] = reason
+            self.log.append(Waited(request.id, reason))
+
+
+def _reasons(waiting: Iterable[Request], head_reason: WaitReason) -> Iterable[tuple[Request, WaitReason]]:
+    """The head waits for `head_reason`; where the limit binds for all alike, so does everyone behind it."""
+    binds_all = head_reason.limit in ("preemption", "sequences") or head_reason.have == 0 == head_reason.need - 1
+    head: Request | None = None
+    for request in waiting:
+        if head is None or binds_all:
+            yield request, head_reason
+        else:
+            yield request, WaitReason("head_of_line", behind=head.id)
+        head = head or request
+
+
+def work_kind(request: Request, start: int) -> WorkKind:
+    """Names the work on positions from `start`: computed before (recompute), prompt (prefill) or new (decode).
+
+    The last known token alone is a decode if it was sampled; known tokens of a preempted request are recompute.
+    """
+    if request.num_output_tokens and start >= request.num_tokens - 1:
+        return "decode"
+    return "recompute" if request.num_preemptions and start < request.high_water else "prefill"
