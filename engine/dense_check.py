@@ -40,18 +40,19 @@ class AttentionLens:
         self._block_size = block_size
         self._scale = scale
         self._rows: list[tuple[Request, int, int]] = []
+        self._seen: dict[str, Request] = {}
         self._shadow: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
         self._content: OrderedDict[bytes, tuple[torch.Tensor, torch.Tensor]] = OrderedDict()
         self._chains: dict[str, list[bytes]] = {}
 
     def begin(self, requests: Sequence[Request], plan: Plan) -> None:
-        """Announces the rows of the coming launch; forgets requests that are no longer in any batch."""
+        """Announces the rows of the coming launch; forgets requests that are over."""
         self._rows = [(request, plan.starts[request.id], plan.tokens[request.id]) for request in requests]
         self.mass, self.diff = {}, {}
-        live = {request.id for request in requests}
-        for request_id in [request_id for request_id in self._shadow if request_id not in live]:
-            del self._shadow[request_id]
-            self._chains.pop(request_id, None)
+        self._seen.update({request.id: request for request in requests})
+        for request_id in [name for name, request in self._seen.items() if request.status.is_over]:
+            for store in (self._seen, self._shadow, self._chains):
+                store.pop(request_id, None)
 
     def __call__(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, output: torch.Tensor) -> None:
         """query, output [T, Hq, D]; key, value [T, Hkv, D], key after rotary embedding."""
@@ -70,7 +71,8 @@ class AttentionLens:
             return
         dense = dense_attention(query, shadow[0], shadow[1], self._scale)
         self.diff[request.id] = float((dense - output).abs().max())
-        self.mass[request.id] = attention_mass(query[-1], shadow[0], self._scale, self._block_size).numpy()
+        mass = attention_mass(query[-1], shadow[0], self._scale, self._block_size)
+        self.mass[request.id] = mass.cpu().numpy()
 
     def _keep(self, request: Request, start: int, key: torch.Tensor, value: torch.Tensor) -> None:
         """Extends the request's shadow by this launch's rows; without rows 0..start-1 there is none."""

@@ -76,9 +76,7 @@ class Engine:
         self.next_step = index + 1
         return self._record(index, plan, output, in_flight, timings)
 
-    def _record(
-        self, index: int, plan: Plan, output: RunnerOutput, in_flight: Snapshot, timings: Timings
-    ) -> Step:
+    def _record(self, index: int, plan: Plan, output: RunnerOutput, in_flight: Snapshot, timings: Timings) -> Step:
         self._text = {**self._text, **output.text}
         events = tuple(self.events)
         snapshot = self._camera.take(index, self.requests.values(), plan, in_flight=False)

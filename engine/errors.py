@@ -1,4 +1,4 @@
-"""Errors a user may meet: a catalogue key plus its parameters, so that each page can say it in the visitor's language."""
+"""Errors a user may meet: a catalogue key plus its parameters, so that a page can say it in the visitor's language."""
 
 from __future__ import annotations
 

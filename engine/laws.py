@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from engine.blocks import NULL_BLOCK
-from engine.events import BlockPublished, Event
+from engine.events import BlockPublished, Event, Scheduled
 from engine.kv_manager import HashBlocks
 from engine.request import Request
 from engine.snapshot import Snapshot
@@ -30,10 +31,10 @@ def check(
         _result(1, (fault for snapshot in both for fault in conservation(snapshot))),
         _result(2, (fault for snapshot in both for fault in counted_owners(snapshot))),
         _result(3, (fault for snapshot in both for fault in free_iff_unowned(snapshot))),
-        _result(4, within_budgets(in_flight)),
+        _result(4, within_budgets(in_flight, events)),
         _result(5, (fault for snapshot in both for fault in written_within_allocated(snapshot))),
         _result(6, foreign_writes(in_flight, events)),
-        _result(7, broken_chains(kv, requests)),
+        _result(7, chain(unfilled(in_flight), broken_chains(kv, requests))),
         LawResult(RADIX_LAW, holds=True, checked=False),
         _result(9, left_behind(after)),
     ]
@@ -74,8 +75,8 @@ def free_iff_unowned(snapshot: Snapshot) -> Iterator[str]:
             yield f"block {block}"
 
 
-def within_budgets(in_flight: Snapshot) -> Iterator[str]:
-    """Law 4: scheduled tokens, owned blocks and running requests stay within their limits."""
+def within_budgets(in_flight: Snapshot, events: Sequence[Event]) -> Iterator[str]:
+    """Law 4: scheduled tokens, owned blocks and running requests stay within their limits; a row computes something."""
     budgets = in_flight.budgets
     if budgets.tokens.used > budgets.tokens.limit:
         yield f"{budgets.tokens.used} tokens"
@@ -86,6 +87,9 @@ def within_budgets(in_flight: Snapshot) -> Iterator[str]:
     for view in in_flight.requests:
         if view.computed_tokens > view.known_tokens and not view.status.is_over:
             yield f"request {view.id}"
+    for event in events:
+        if isinstance(event, Scheduled) and event.tokens < 1:
+            yield f"request {event.request}"
 
 
 def written_within_allocated(snapshot: Snapshot) -> Iterator[str]:
@@ -113,19 +117,28 @@ def foreign_writes(in_flight: Snapshot, events: Sequence[Event]) -> Iterator[str
             writers[block] = view.id
 
 
+def unfilled(in_flight: Snapshot) -> Iterator[str]:
+    """Law 7, first half: a block is published by the step that fills it, not before."""
+    size = in_flight.pool.block_size
+    for view in in_flight.requests:
+        for block in view.block_table[view.computed_tokens // size :]:
+            if in_flight.pool.hashes[block] is not None:
+                yield f"block {block}"
+
+
 def broken_chains(kv: HashBlocks, requests: Mapping[str, Request]) -> Iterator[str]:
-    """Law 7: a published block's key is what its content and parents hash to, and what its owners' tokens say."""
-    chain = kv.chain
+    """Law 7, second half: a published key is what its content and parents hash to, and what its owners' tokens say."""
+    keys = kv.chain
     for block in kv.pool.blocks:
         key = block.key
         if key is None:
             continue
-        parent = chain.root if key.parent is None else key.parent.digest
-        if key.parent_digest != parent or key.digest != chain.hasher((parent, key.tokens, key.extra)):
+        parent = keys.root if key.parent is None else key.parent.digest
+        if key.parent_digest != parent or key.digest != keys.hasher((parent, key.tokens, key.extra)):
             yield f"block {block.id}"
         if kv.pool.index.find(key, key.parent) is None:
             yield f"block {block.id}"
-    size = chain.block_size
+    size = keys.block_size
     for request in requests.values():
         for position, block in enumerate(kv.block_table(request.id)):
             if block.key is not None:

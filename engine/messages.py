@@ -7,7 +7,10 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "{field} is {value}, but it must be between {low} and {high}.",
         "{field} 为 {value}，但必须在 {low} 与 {high} 之间。",
     ),
-    "config.bool": ("{field} is {value}, but it must be true or false.", "{field} 为 {value}，但只能是 true 或 false。"),
+    "config.bool": (
+        "{field} is {value}, but it must be true or false.",
+        "{field} 为 {value}，但只能是 true 或 false。",
+    ),
     "config.choice": ("{field} is {value}; choose one of: {choices}.", "{field} 为 {value}；请选择：{choices}。"),
     "config.unknown": (
         "There is no setting called {field}; the settings are: {known}.",
@@ -16,7 +19,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "config.budget": (
         "max_num_batched_tokens is {budget}, but it must be at least max_num_seqs ({seqs}): each running request "
         "needs one token a step.",
-        "max_num_batched_tokens 为 {budget}，但必须不小于 max_num_seqs（{seqs}）：每个运行中的请求每步至少需要一个令牌。",
+        "max_num_batched_tokens 为 {budget}，但必须不小于 max_num_seqs（{seqs}）："
+        "每个运行中的请求每步至少需要一个令牌。",
     ),
     "request.no_id": ("A request needs an id.", "请求必须有 id。"),
     "request.duplicate": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
 import torch
 
@@ -11,6 +12,7 @@ from engine.dense_check import AttentionLens
 from engine.kv_manager import HashBlocks
 from engine.model.llama import KVCache
 from engine.model.load import LoadedModel
+from engine.model.spec import LlamaSpec
 from engine.request import Request
 from engine.runner import RunnerOutput, samples
 from engine.sampler import sample, top_candidates
@@ -30,22 +32,23 @@ class ModelRunner:
         self.loaded = loaded
         self.config = config
         self.vocab_size: int | None = spec.vocab_size
-        self.cache = KVCache(spec, config.num_blocks, config.block_size)
+        self.device = loaded.model.device
+        self.cache = KVCache(spec, config.num_blocks, config.block_size, loaded.model.dtype, self.device)
         self.lens = AttentionLens(
             layer=spec.num_layers // 2 if lens_layer is None else lens_layer,
             block_size=config.block_size,
-            scale=spec.head_dim**-0.5,
+            scale=spec.scale,
         )
 
     def execute(self, requests: Sequence[Request], plan: Plan, kv: HashBlocks) -> RunnerOutput:
         """One forward pass over the ragged batch; scripted requests run the model too, only their token is given."""
         tables = [[block.id for block in kv.block_table(request.id)] for request in requests]
-        meta = build_metadata(requests, plan, tables, self.config.block_size)
-        ids, positions = _inputs(requests, plan)
+        meta = build_metadata(requests, plan, tables, self.config.block_size, self.device)
+        ids, positions = _inputs(requests, plan, self.device)
         sampling = [index for index, request in enumerate(requests) if samples(request)]
         ends = meta.query_start_loc[1:].long() - 1
         self.lens.begin(requests, plan)
-        logits = self.loaded.model.forward(ids, positions, self.cache, meta, ends[sampling], observer=self.lens)
+        logits = self.loaded.model.forward(ids, positions, self.cache, meta, ends[sampling], observer=self.lens).cpu()
         tokens, scripted = self._sample([requests[index] for index in sampling], logits)
         record = self._record(requests, plan, tables, meta, sampling, logits)
         return RunnerOutput(tokens, scripted, record, self._texts(requests, tokens))
@@ -114,10 +117,15 @@ class ModelRunner:
 
 
 def build_metadata(
-    requests: Sequence[Request], plan: Plan, tables: Sequence[Sequence[int]], block_size: int
+    requests: Sequence[Request],
+    plan: Plan,
+    tables: Sequence[Sequence[int]],
+    block_size: int,
+    device: torch.device | str = "cpu",
 ) -> AttentionMetadata:
     """Query ranges, context lengths, block tables and slots of one step, all requests in batch order."""
     lengths = [plan.tokens[request.id] for request in requests]
+    starts = [0, *accumulate(lengths)]
     contexts = [request.num_computed_tokens for request in requests]
     width = max(len(table) for table in tables)
     slots = [
@@ -126,21 +134,35 @@ def build_metadata(
         for position in range(plan.starts[request.id], request.num_computed_tokens)
     ]
     return AttentionMetadata(
-        query_start_loc=torch.tensor([0, *torch.tensor(lengths).cumsum(0).tolist()], dtype=torch.int32),
-        seq_lens=torch.tensor(contexts, dtype=torch.int32),
-        block_table=torch.tensor([[*table, *[0] * (width - len(table))] for table in tables], dtype=torch.int32),
-        slot_mapping=torch.tensor(slots, dtype=torch.int64),
+        query_start_loc=torch.tensor(starts, dtype=torch.int32, device=device),
+        seq_lens=torch.tensor(contexts, dtype=torch.int32, device=device),
+        block_table=torch.tensor(
+            [[*table, *[0] * (width - len(table))] for table in tables], dtype=torch.int32, device=device
+        ),
+        slot_mapping=torch.tensor(slots, dtype=torch.int64, device=device),
         block_size=block_size,
         max_query_len=max(lengths),
         max_seq_len=max(contexts),
     )
 
 
-def _inputs(requests: Sequence[Request], plan: Plan) -> tuple[torch.Tensor, torch.Tensor]:
+def fit_to_model(config: EngineConfig, spec: LlamaSpec) -> EngineConfig:
+    """The configuration with sequences no longer than the model has positions for."""
+    if config.model_len <= spec.max_positions:
+        return config
+    return config.with_changes({"max_model_len": spec.max_positions})
+
+
+def _inputs(
+    requests: Sequence[Request], plan: Plan, device: torch.device | str
+) -> tuple[torch.Tensor, torch.Tensor]:
     ids: list[int] = []
     positions: list[int] = []
     for request in requests:
         start, end = plan.starts[request.id], request.num_computed_tokens
         ids.extend(request.token_ids[start:end])
         positions.extend(range(start, end))
-    return torch.tensor(ids, dtype=torch.int64), torch.tensor(positions, dtype=torch.int64)
+    return (
+        torch.tensor(ids, dtype=torch.int64, device=device),
+        torch.tensor(positions, dtype=torch.int64, device=device),
+    )

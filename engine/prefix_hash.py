@@ -31,10 +31,10 @@ class BlockKey:
         self, parent: BlockKey | None, root: bytes, tokens: tuple[int, ...], extra: Extra, hasher: Hasher
     ) -> None:
         self.parent = parent
-        self.parent_digest = root if parent is None else parent.digest
+        self.parent_digest: bytes = root if parent is None else parent.digest
         self.tokens = tokens
         self.extra = extra
-        self.digest = hasher((self.parent_digest, tokens, extra))
+        self.digest: bytes = hasher((self.parent_digest, tokens, extra))
 
     @property
     def short(self) -> str:

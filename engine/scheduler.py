@@ -194,9 +194,7 @@ class Scheduler:
             return WaitReason("tokens", need=tokens, have=budget), 0
         tokens = min(tokens, budget)
         reserve = config.watermark_blocks if self.running else 0
-        shortage = self.kv.allocate(
-            request, tokens, hit, whole=config.scheduler_reserve_full_isl, reserve=reserve
-        )
+        shortage = self.kv.allocate(request, tokens, hit, whole=config.scheduler_reserve_full_isl, reserve=reserve)
         if shortage is not None:
             return WaitReason("blocks", need=shortage.need, have=shortage.have), 0
         self._start(request, hit, plan)

@@ -1,0 +1,1 @@
+"""The language model: a Llama-family forward pass over paged KV, its weights and its tokenizer."""

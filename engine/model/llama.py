@@ -1,0 +1,173 @@
+"""The Llama-family forward pass: one ragged batch of tokens over a paged KV cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from engine.model.errors import ModelError
+from engine.model.spec import LlamaSpec
+from kernels import dispatch
+from kernels.metadata import AttentionMetadata
+
+# Up to this many rows W @ x.T beats x @ W.T on a CPU: the big matrix is then read in the order it lies in memory.
+_FEW_ROWS = 16
+
+
+class Observer(Protocol):
+    """Someone who looks at one layer. Called once per forward pass, after that layer's attention."""
+
+    layer: int
+
+    def __call__(self, query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> None:
+        """query, output [T, Hq, D]; key, value [T, Hkv, D], this step's tokens only; query and key are rotated."""
+
+
+class KVCache:
+    """The block pool's memory: `key` and `value` [layers, num_blocks, block_size, Hkv, D].
+
+    Memory is left as the allocator gives it: nothing may ever depend on a slot that was not written.
+    """
+
+    def __init__(
+        self,
+        spec: LlamaSpec,
+        num_blocks: int,
+        block_size: int,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        shape = (spec.num_layers, num_blocks, block_size, spec.num_kv_heads, spec.head_dim)
+        self.key = torch.empty(shape, dtype=dtype, device=device)
+        self.value = torch.empty(shape, dtype=dtype, device=device)
+
+    @property
+    def num_blocks(self) -> int:
+        return self.key.shape[1]
+
+    @property
+    def block_size(self) -> int:
+        return self.key.shape[2]
+
+    @property
+    def bytes_per_block(self) -> int:
+        """Bytes one block takes over all layers, K and V together."""
+        return 2 * self.key[:, 0].numel() * self.key.element_size()
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    attention_norm: Tensor
+    qkv: Tensor
+    attention_out: Tensor
+    mlp_norm: Tensor
+    gate_up: Tensor
+    down: Tensor
+
+
+class LlamaModel:
+    """A Llama-family decoder with fused weights.
+
+    `tensors` holds exactly the names and shapes of `LlamaSpec.tensor_shapes()`, all of one dtype on one device; they
+    are used as they are, never copied, so they may be memory-mapped. Raises ModelError naming the first misfit.
+    """
+
+    def __init__(self, spec: LlamaSpec, tensors: Mapping[str, Tensor]) -> None:
+        for name, shape in spec.tensor_shapes().items():
+            if name not in tensors:
+                raise ModelError("model.missing_tensor", file="the model", tensor=name)
+            if tuple(tensors[name].shape) != shape:
+                raise ModelError(
+                    "model.tensor_shape", file="the model", tensor=name, shape=tuple(tensors[name].shape), need=shape
+                )
+        self.spec = spec
+        self.embed = tensors["embed"]
+        self.norm = tensors["norm"]
+        self.lm_head = self.embed if spec.tied_embeddings else tensors["lm_head"]
+        fields = _Layer.__dataclass_fields__
+        self.layers = tuple(
+            _Layer(**{field: tensors[f"layers.{layer}.{field}"] for field in fields})
+            for layer in range(spec.num_layers)
+        )
+        self._tensors = {name: tensors[name] for name in spec.tensor_shapes()}
+        self._cos, self._sin = _rope_table(spec, self.embed.device)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.embed.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.embed.device
+
+    @property
+    def tensors(self) -> Mapping[str, Tensor]:
+        """The fused weights by the names of `LlamaSpec.tensor_shapes()`."""
+        return self._tensors
+
+    def to(self, device: torch.device | str, dtype: torch.dtype) -> LlamaModel:
+        """The same model elsewhere or in another dtype (a copy where anything changes)."""
+        return LlamaModel(self.spec, {name: tensor.to(device, dtype) for name, tensor in self._tensors.items()})
+
+    def forward(
+        self,
+        token_ids: Tensor,
+        positions: Tensor,
+        cache: KVCache,
+        meta: AttentionMetadata,
+        logits_rows: Tensor,
+        observer: Observer | None = None,
+    ) -> Tensor:
+        """Compute one batch: write its KV into `cache`, return logits float32 [R, vocab] of the rows asked for.
+
+        token_ids, positions [T] int64 (absolute positions, below `spec.max_positions`); logits_rows [R] int64, rows of
+        the batch. Each layer writes the KV of all T tokens before it attends, as vLLM does: requests that share blocks
+        filled in this very step depend on it. Raises KernelError if `meta` does not fit.
+        """
+        spec = self.spec
+        with torch.inference_mode():
+            hidden = self.embed[token_ids]
+            cos, sin = self._cos[positions].unsqueeze(1), self._sin[positions].unsqueeze(1)
+            for index, layer in enumerate(self.layers):
+                qkv = _linear(_rms_norm(hidden, layer.attention_norm, spec.rms_eps), layer.qkv)
+                heads = qkv.view(-1, spec.num_heads + 2 * spec.num_kv_heads, spec.head_dim)
+                query_key, value = heads.split([spec.num_heads + spec.num_kv_heads, spec.num_kv_heads], dim=1)
+                query, key = _rotate(query_key, cos, sin).split([spec.num_heads, spec.num_kv_heads], dim=1)
+                dispatch.write_kv(key, value, cache.key[index], cache.value[index], meta.slot_mapping)
+                attended = dispatch.paged_attention(query, cache.key[index], cache.value[index], meta, spec.scale)
+                if observer is not None and observer.layer == index:
+                    observer(query, key, value, attended)
+                hidden = hidden + _linear(attended.flatten(1), layer.attention_out)
+                gate, up = _linear(_rms_norm(hidden, layer.mlp_norm, spec.rms_eps), layer.gate_up).chunk(2, dim=1)
+                hidden = hidden + _linear(F.silu(gate) * up, layer.down)
+            return _linear(_rms_norm(hidden[logits_rows], self.norm, spec.rms_eps), self.lm_head).float()
+
+
+def _linear(x: Tensor, weight: Tensor) -> Tensor:
+    if x.shape[0] <= _FEW_ROWS and x.device.type == "cpu":
+        return torch.mm(weight, x.t()).t().contiguous()
+    return F.linear(x, weight)
+
+
+def _rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    wide = x.float()
+    return weight * (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)).to(x.dtype)
+
+
+def _rope_table(spec: LlamaSpec, device: torch.device) -> tuple[Tensor, Tensor]:
+    """cos and sin float32 [max_positions, head_dim], both halves alike (Hugging Face's "rotate half" layout)."""
+    exponents = torch.arange(0, spec.head_dim, 2, dtype=torch.int64).float() / spec.head_dim
+    angles = torch.outer(torch.arange(spec.max_positions).float(), 1.0 / spec.rope_theta**exponents)
+    angles = torch.cat((angles, angles), dim=1)
+    return angles.cos().to(device), angles.sin().to(device)
+
+
+def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    first, second = x.chunk(2, dim=-1)
+    turned = torch.cat((-second, first), dim=-1)
+    return (x * cos + turned * sin).to(x.dtype)

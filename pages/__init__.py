@@ -1,0 +1,1 @@
+"""What is seen: Streamlit pages, and the figures and components that they share."""

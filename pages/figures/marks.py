@@ -1,0 +1,88 @@
+"""What a figure must know besides the snapshot: what is selected, and what this step did to each block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.events import BlockAllocated, BlockFreed, BlockTouched, Event, HashEvicted
+from engine.snapshot import Snapshot
+
+MarkKind = Literal["new", "evicted", "hit", "freed"]
+BlockState = Literal["null", "shared", "owned", "cached", "empty"]
+
+GLYPHS: dict[MarkKind, str] = {"new": "+", "evicted": "×", "hit": "✓", "freed": "−"}
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A clicked request or block; a block's id is its number."""
+
+    kind: Literal["request", "block"]
+    id: str | int
+
+
+Marks = dict[int, MarkKind]
+
+
+def block_marks(events: Iterable[Event], snapshot: Snapshot) -> Marks:
+    """The one mark of each block that the step touched and that is still true in `snapshot`.
+
+    A block taken and given back within the step is only shown as freed; one whose cached content was thrown
+    away to be handed out again is shown as evicted rather than new.
+    """
+    marks: Marks = {}
+    rank: dict[MarkKind, int] = {"new": 0, "hit": 1, "evicted": 2, "freed": 3}
+    for event in events:
+        kind: MarkKind | None = None
+        block = 0
+        if isinstance(event, BlockAllocated):
+            kind, block = "new", event.block
+        elif isinstance(event, HashEvicted):
+            kind, block = "evicted", event.block
+        elif isinstance(event, BlockTouched):
+            kind, block = "hit", event.block
+        elif isinstance(event, BlockFreed) and event.to is not None:
+            kind, block = "freed", event.block
+        if kind is not None and (block not in marks or rank[kind] > rank[marks[block]]):
+            marks[block] = kind
+    reference = snapshot.pool.ref_count
+    # A freed block may be handed out again by the same step, and a new one given back.
+    for block, kind in list(marks.items()):
+        if (kind == "freed") == (reference[block] > 0):
+            if kind == "freed":
+                marks[block] = "new"
+            else:
+                del marks[block]
+    return marks
+
+
+def block_state(snapshot: Snapshot, block: int) -> BlockState:
+    pool = snapshot.pool
+    if block == 0:
+        return "null"
+    if pool.ref_count[block] >= 2:
+        return "shared"
+    if pool.ref_count[block] == 1:
+        return "owned"
+    return "cached" if pool.hashes[block] is not None else "empty"
+
+
+def selected_blocks(selection: Selection | None, snapshot: Snapshot) -> frozenset[int] | None:
+    """Blocks that stay bright; None when nothing is selected or the selected request has no blocks."""
+    if selection is None:
+        return None
+    if selection.kind == "block":
+        return frozenset({int(selection.id)})
+    table = next((view.block_table for view in snapshot.requests if view.id == selection.id), ())
+    return frozenset(table) or None
+
+
+def selected_requests(selection: Selection | None, owners: dict[int, tuple[str, ...]]) -> frozenset[str] | None:
+    """Requests that stay bright; a selected block keeps its owners bright. None when nothing is selected."""
+    if selection is None:
+        return None
+    if selection.kind == "request":
+        return frozenset({str(selection.id)})
+    return frozenset(owners.get(int(selection.id), ()))

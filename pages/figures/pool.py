@@ -1,0 +1,218 @@
+"""The physical pool: one cell a block, with its reference count, its fill and what this step did to it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from engine.snapshot import Snapshot
+from pages.figures.marks import GLYPHS, BlockState, Marks, Selection, block_state, selected_blocks
+from pages.figures.primitives import (
+    CLEAR,
+    Figure,
+    Rects,
+    Texts,
+    block_ref,
+    escape,
+    hidden_axis,
+    layout,
+)
+from pages.ui.text import Lang, listing, t
+from pages.ui.theme import Palette
+
+# Up to here each cell carries its id; up to the second limit each block is a cell of its own.
+IDS_UP_TO = 64
+CELLS_UP_TO = 512
+COUNTS_UP_TO = 1024
+ASPECT = 1.35  # width / height of the panel the cells should look square in
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    columns: int
+    rows: int
+
+    def cell(self, block: int) -> tuple[int, int]:
+        return block % self.columns, block // self.columns
+
+
+def _grid(num_blocks: int) -> _Grid:
+    """Columns are a power of two, or half-way between two, so that a row's first id is easy to count on from."""
+    wanted = math.sqrt(num_blocks * ASPECT)
+    choices = [8, 12, 16, 24, 32, 48, 64, 96, 128]
+    columns = min(choices, key=lambda value: abs(math.log(value / wanted)))
+    if num_blocks <= IDS_UP_TO:
+        columns = 8
+    return _Grid(columns, math.ceil(num_blocks / columns))
+
+
+def _fills(palette: Palette) -> dict[BlockState, tuple[str, str, str]]:
+    """State → fill, border, text colour."""
+    return {
+        "null": (CLEAR, palette.free_line, palette.muted),
+        "shared": (palette.shared, palette.shared, palette.on_shared),
+        "owned": (palette.used, palette.used, palette.on_used),
+        "cached": (palette.cached, palette.cached, palette.on_cached),
+        "empty": (palette.free, palette.free_line, palette.muted),
+    }
+
+
+def ring_color(mark: str, palette: Palette) -> str:
+    return {"new": palette.new, "evicted": palette.evicted, "hit": palette.hit}.get(mark, palette.muted)
+
+
+def block_sentence(
+    snapshot: Snapshot, block: int, owners: dict[int, tuple[str, ...]], mark: str | None, lang: Lang
+) -> str:
+    """The hover card of a block, the same in every figure."""
+    pool = snapshot.pool
+    if block == 0:
+        return t("hover.null", lang)
+    names = escape(listing(list(owners.get(block, ())), lang)) or t("hover.nobody", lang)
+    text = t(
+        "hover.block",
+        lang,
+        block=block,
+        state=t(f"state.{block_state(snapshot, block)}", lang),
+        ref=pool.ref_count[block],
+        owners=names,
+        fill=pool.fill[block],
+        size=pool.block_size,
+    )
+    if pool.hashes[block] is not None:
+        text += "<br>" + t("hover.hash", lang, hash=escape(str(pool.hashes[block])))
+    if mark is not None:
+        text += "<br>" + t(f"hover.mark.{mark}", lang)
+    return text
+
+
+def pool(snapshot: Snapshot, marks: Marks, selection: Selection | None, palette: Palette, lang: Lang) -> Figure:
+    """Traces, in this order: rings, cells, fill gauges, ids, counts and glyphs, row labels."""
+    count = snapshot.pool.num_blocks
+    grid = _grid(count)
+    bright = selected_blocks(selection, snapshot)
+    rings = Rects("rings", radius=5)
+    cells = Rects("cells", radius=4 if count <= IDS_UP_TO * 2 else 2)
+    gauges = Rects("gauges", radius=2)
+    ids = Texts("ids", 12.5, palette.mono)
+    counts = Texts("counts", 15 if count <= IDS_UP_TO * 2 else 12.5, palette.sans)
+    row_labels = Texts("rows", 12.5, palette.mono, "middle left")
+
+    if count <= CELLS_UP_TO:
+        _draw_cells(snapshot, marks, bright, grid, palette, lang, (rings, cells, gauges, ids, counts))
+    else:
+        _draw_runs(snapshot, marks, bright, grid, palette, lang, (rings, cells, counts))
+    every = math.ceil(grid.rows / 16)
+    for row in range(0, grid.rows, every):
+        row_labels.add(-0.012 * grid.columns, row + 0.5, str(row * grid.columns), palette.muted)
+    return {
+        "data": [
+            rings.trace(),
+            cells.trace(palette.evicted),
+            gauges.trace(),
+            ids.trace(),
+            counts.trace(),
+            row_labels.trace(),
+        ],
+        "layout": layout(
+            palette,
+            hidden_axis(0, grid.columns),
+            hidden_axis(grid.rows, 0),
+            (14 + 8 * len(str((grid.rows - 1) * grid.columns)), 10, 4, 8),
+        ),
+    }
+
+
+def _draw_cells(
+    snapshot: Snapshot,
+    marks: Marks,
+    bright: frozenset[int] | None,
+    grid: _Grid,
+    palette: Palette,
+    lang: Lang,
+    into: tuple[Rects, Rects, Rects, Texts, Texts],
+) -> None:
+    rings, cells, gauges, ids, counts = into
+    view = snapshot.pool
+    owners = snapshot.owners()
+    fills = _fills(palette)
+    with_ids = view.num_blocks <= IDS_UP_TO
+    inset = 0.07 if with_ids else 0.09
+    size = 1 - 2 * inset
+    for block in range(view.num_blocks):
+        column, row = grid.cell(block)
+        state = block_state(snapshot, block)
+        fill, line, ink = fills[state]
+        mark = marks.get(block)
+        faded = bright is not None and block not in bright
+        partial = state in ("owned", "shared") and view.fill[block] < view.block_size
+        if partial:
+            share = view.fill[block] / view.block_size
+            gauges.add(column + inset, row + 1 - inset - 0.2, size * share, 0.2, fill, faded=faded)
+            fill, ink = palette.card, palette.text
+        cells.add(
+            column + inset,
+            row + inset,
+            size,
+            size,
+            fill,
+            line=line,
+            line_width=2 if partial else 1,
+            faded=faded,
+            pattern="/" if mark == "evicted" else "x" if state == "null" else "",
+            ref=block_ref(block),
+            hover=block_sentence(snapshot, block, owners, mark, lang),
+        )
+        if mark is not None:
+            rings.add(column + 0.01, row + 0.01, 0.98, 0.98, CLEAR, line=ring_color(mark, palette), line_width=2.5)
+        glyph = GLYPHS[mark] if mark is not None else ""
+        shared = str(view.ref_count[block]) if view.ref_count[block] >= 2 else ""
+        if with_ids:
+            if faded:
+                ink = palette.muted
+            middle = row + (0.42 if partial else 0.5)
+            ids.add(column + (0.32 if glyph or shared else 0.5), middle, "∅" if block == 0 else str(block), ink)
+            if glyph or shared:
+                counts.add(column + 0.72, middle, glyph + (f"×{shared}" if shared else ""), ink)
+        elif glyph or shared:
+            counts.add(column + 0.5, row + 0.45, glyph + shared, palette.text if faded else ink)
+
+
+def _draw_runs(
+    snapshot: Snapshot,
+    marks: Marks,
+    bright: frozenset[int] | None,
+    grid: _Grid,
+    palette: Palette,
+    lang: Lang,
+    into: tuple[Rects, Rects, Texts],
+) -> None:
+    """Neighbours in the same state become one rectangle: thousands of blocks stay a few hundred marks."""
+    rings, cells, counts = into
+    view = snapshot.pool
+    owners = snapshot.owners()
+    fills = _fills(palette)
+    first = 0
+    looks = [
+        (block_state(snapshot, block), bright is not None and block not in bright) for block in range(view.num_blocks)
+    ]
+    for block in range(view.num_blocks):
+        following = block + 1
+        if following < view.num_blocks and looks[following] == looks[first] and following % grid.columns:
+            continue
+        state, faded = looks[first]
+        fill, line, _ = fills[state]
+        column, row = grid.cell(first)
+        length = following - first
+        if length == 1:
+            ref, hover = block_ref(first), block_sentence(snapshot, first, owners, marks.get(first), lang)
+        else:
+            ref = ""
+            hover = t("hover.run", lang, first=first, last=block, n=length, state=t(f"state.{state}", lang))
+        cells.add(column + 0.06, row + 0.06, length - 0.12, 0.88, fill, line=line, faded=faded, ref=ref, hover=hover)
+        first = following
+    for block, mark in marks.items():
+        column, row = grid.cell(block)
+        rings.add(column, row, 1, 1, CLEAR, line=ring_color(mark, palette), line_width=2)
+        if view.num_blocks <= COUNTS_UP_TO:
+            counts.add(column + 0.5, row + 0.5, GLYPHS[mark], palette.text)

@@ -1,0 +1,134 @@
+"""Who is visiting: one engine and its timeline per browser tab, kept by the app and not by Streamlit.
+
+Streamlit drops session-scoped caches when a Wi-Fi link blinks; a class must not lose its place for that.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from engine.engine import Engine
+from engine.timeline import Step
+from pages.ui.workload import Workload
+
+MAX_SESSIONS = 24
+IDLE_SECONDS = 30 * 60
+MAX_STEPS = 2000  # of history per visitor; snapshots are small, but not nothing
+SLICE_SECONDS = 0.3  # how long one answer may keep computing before the page is drawn again
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What the visitor clicked: a request or a physical block."""
+
+    kind: str
+    id: str
+
+
+class Session:
+    """A visitor's engine, the steps run so far, and where in them the visitor looks.
+
+    `cursor` is the index of the step shown, -1 for the state before the first. `goal` is where a run is heading.
+    """
+
+    def __init__(self, workload: Workload, engine: Engine) -> None:
+        self.lock = threading.RLock()
+        self.workload = workload
+        self.engine = engine
+        self.steps: list[Step] = []
+        self.cursor = -1
+        self.goal = -1
+        self.selection: Selection | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """True while the goal lies beyond what has been computed and can still be reached."""
+        return self.goal >= len(self.steps) and not self.at_end
+
+    @property
+    def at_end(self) -> bool:
+        return self.engine.is_done or len(self.steps) >= MAX_STEPS
+
+    def seek(self, target: int) -> None:
+        """Shows step `target` (-1: the start), computing what is missing for at most one time slice."""
+        with self.lock:
+            self.goal = max(-1, min(target, MAX_STEPS - 1))
+            self._advance()
+
+    def run_to_end(self) -> None:
+        self.seek(MAX_STEPS - 1)
+
+    def tick(self) -> None:
+        """Goes on towards the goal for one more time slice."""
+        with self.lock:
+            if self.is_running:
+                self._advance()
+
+    def stop(self) -> None:
+        with self.lock:
+            self.goal = self.cursor
+
+    def select(self, selection: Selection | None) -> None:
+        """Selects, or deselects what was selected already."""
+        with self.lock:
+            self.selection = None if selection == self.selection else selection
+
+    def _advance(self) -> None:
+        until = time.monotonic() + SLICE_SECONDS
+        while self.is_running:
+            self.steps.append(self.engine.step())
+            if time.monotonic() >= until:
+                break
+        self.cursor = min(self.goal, len(self.steps) - 1)
+        if not self.is_running:
+            self.goal = self.cursor
+
+
+class SessionRegistry:
+    """Sessions by visitor, least recently seen first. Over the cap or idle too long, they are closed."""
+
+    def __init__(self, limit: int = MAX_SESSIONS, idle_seconds: float = IDLE_SECONDS) -> None:
+        self._sessions: OrderedDict[str, tuple[Session, float]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._limit = limit
+        self._idle_seconds = idle_seconds
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def get(self, visitor: str, key: str, create: Callable[[], Session]) -> Session:
+        """The visitor's session over the workload called `key`, made by `create` if there is none.
+
+        If `create` fails, the visitor keeps the session there was.
+        """
+        with self._lock:
+            entry = self._sessions.get(visitor)
+        session = entry[0] if entry is not None and entry[0].workload.key == key else create()
+        with self._lock:
+            self._sessions[visitor] = (session, time.monotonic())
+            self._sessions.move_to_end(visitor)
+            self._drop_stale()
+        return session
+
+    def close(self, visitor: str) -> None:
+        with self._lock:
+            self._sessions.pop(visitor, None)
+
+    def close_all(self) -> None:
+        with self._lock:
+            self._sessions.clear()
+
+    def _drop_stale(self) -> None:
+        oldest_allowed = time.monotonic() - self._idle_seconds
+        while self._sessions:
+            visitor, (_, seen) = next(iter(self._sessions.items()))
+            if seen >= oldest_allowed and len(self._sessions) <= self._limit:
+                return
+            del self._sessions[visitor]
+
+
+REGISTRY = SessionRegistry()

@@ -1,0 +1,64 @@
+"""Every sentence a visitor reads, in both languages: the merged message catalogue and its lookup."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Literal, get_args
+
+from engine import messages as engine_messages
+from pages.ui import messages as ui_messages
+
+Lang = Literal["en", "zh"]
+LANGS: tuple[Lang, ...] = get_args(Lang)
+
+Catalogue = dict[str, tuple[str, str]]
+
+
+def _room(name: str) -> Catalogue:
+    try:
+        catalogue: Catalogue = importlib.import_module(name).MESSAGES
+    except ModuleNotFoundError as error:
+        if error.name is None or not name.startswith(error.name):
+            raise
+        return {}
+    return catalogue
+
+
+MESSAGES: Catalogue = {
+    **engine_messages.MESSAGES,
+    **_room("engine.model.messages"),
+    **_room("scenarios.messages"),
+    **ui_messages.MESSAGES,
+}
+
+
+def t(key: str, lang: Lang, **params: object) -> str:
+    """The message in `lang` with its parameters filled in. An unknown key is a bug and raises KeyError."""
+    text = MESSAGES[key][LANGS.index(lang)]
+    return text.format(**params) if params else text
+
+
+def plural(key: str, count: int, lang: Lang, **params: object) -> str:
+    """`key.one` for a count of one, else `key.many`; `{n}` is the count. Chinese uses the same pair."""
+    return t(f"{key}.one" if count == 1 else f"{key}.many", lang, n=count, **params)
+
+
+def listing(items: list[str], lang: Lang, limit: int = 4) -> str:
+    """'A, B and C', and 'A, B, C, D and 7 more' past the limit."""
+    shown = items[:limit]
+    if len(items) > limit:
+        return t("list.more", lang, items=t("list.comma", lang).join(shown), n=len(items) - limit)
+    if len(shown) < 2:
+        return "".join(shown)
+    return t("list.and", lang, items=t("list.comma", lang).join(shown[:-1]), last=shown[-1])
+
+
+def number(value: float) -> str:
+    """A measured quantity with three significant digits, without exponents where a reader would not want one."""
+    if value == 0:
+        return "0"
+    if abs(value) < 0.001:
+        return f"{value:.1e}"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"

@@ -1,0 +1,99 @@
+"""Colours and fonts, in one place for figures and for the stage's style sheet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+ThemeName = Literal["light", "dark"]
+
+SANS = "'Source Sans', 'Source Sans 3', 'Noto Sans SC', 'Noto Sans CJK SC', 'PingFang SC', 'Microsoft YaHei', sans-serif"
+MONO = "'Source Code Pro', ui-monospace, Menlo, Consolas, 'Noto Sans Mono CJK SC', monospace"
+
+
+@dataclass(frozen=True, slots=True)
+class Palette:
+    """Hex colours by meaning; each was checked against its neighbours under three kinds of colour blindness.
+
+    `on_x` is the text colour on a fill of `x`. `recompute` shares prefill's fill and differs by its hatch.
+    """
+
+    name: ThemeName
+    page: str
+    card: str
+    line: str
+    text: str
+    muted: str
+    accent: str
+    used: str
+    on_used: str
+    shared: str
+    on_shared: str
+    cached: str
+    on_cached: str
+    free: str
+    free_line: str
+    new: str
+    evicted: str
+    hit: str
+    decode: str
+    preempted: str
+    sans: str = SANS
+    mono: str = MONO
+
+
+LIGHT = Palette(
+    name="light",
+    page="#F6F8FB",
+    card="#FFFFFF",
+    line="#E1E6ED",
+    text="#1B2430",
+    muted="#5F6B7A",
+    accent="#2F6DB5",
+    used="#2F6DB5",
+    on_used="#FFFFFF",
+    shared="#E69F00",
+    on_shared="#1B2430",
+    cached="#A9D3EE",
+    on_cached="#16384F",
+    free="#EEF1F5",
+    free_line="#D5DBE3",
+    new="#009E73",
+    evicted="#D55E00",
+    hit="#B0468B",
+    decode="#8DB8E2",
+    preempted="#D55E00",
+)
+
+DARK = Palette(
+    name="dark",
+    page="#0F141B",
+    card="#161D27",
+    line="#2C3644",
+    text="#E6EBF2",
+    muted="#97A3B3",
+    accent="#5A9BE6",
+    used="#2F74C4",
+    on_used="#FFFFFF",
+    shared="#F0B429",
+    on_shared="#1B2430",
+    cached="#234A66",
+    on_cached="#B9DDF4",
+    free="#18202A",
+    free_line="#36424F",
+    new="#2BC298",
+    evicted="#F0743A",
+    hit="#D67BB5",
+    decode="#2A5480",
+    preempted="#F0743A",
+)
+
+
+def palette(name: ThemeName) -> Palette:
+    return DARK if name == "dark" else LIGHT
+
+
+def blend(low: str, high: str, share: float) -> str:
+    """The colour `share` of the way from `low` to `high`."""
+    pairs = ((int(low[i : i + 2], 16), int(high[i : i + 2], 16)) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(a + (b - a) * share):02X}" for a, b in pairs)
