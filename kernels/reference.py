@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn import functional
 
 from kernels.metadata import AttentionMetadata
 
@@ -60,7 +60,7 @@ def _attend_one(query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tens
     compute = _compute_dtype(query)
     q, k, v = (x.to(compute).transpose(0, 1).unsqueeze(0) for x in (query, key, value))
     mask = None if query.shape[0] == 1 else _causal_mask(query.shape[0], key.shape[0], query.device)
-    out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale, enable_gqa=True)
+    out = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale, enable_gqa=True)
     return out.squeeze(0).transpose(0, 1).to(query.dtype)
 
 
@@ -83,8 +83,8 @@ def attention_mass(query_row: Tensor, key: Tensor, scale: float, block_size: int
     Returns float32 [Hq, ceil(S / block_size)]; each row sums to 1.
     """
     weights = _softmax_weights(query_row.unsqueeze(0), key, scale)[:, 0]
-    padded = F.pad(weights, (0, -weights.shape[1] % block_size))
-    return padded.unflatten(1, (-1, block_size)).sum(dim=2).float()
+    padded = functional.pad(weights, (0, -weights.shape[1] % block_size))
+    return padded.reshape(weights.shape[0], -1, block_size).sum(dim=2).float()
 
 
 def _softmax_weights(query: Tensor, key: Tensor, scale: float) -> Tensor:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn import functional
 
 from engine.model.errors import ModelError
 from engine.model.spec import LlamaSpec
@@ -136,22 +136,23 @@ class LlamaModel:
             for index, layer in enumerate(self.layers):
                 qkv = _linear(_rms_norm(hidden, layer.attention_norm, spec.rms_eps), layer.qkv)
                 heads = qkv.view(-1, spec.num_heads + 2 * spec.num_kv_heads, spec.head_dim)
-                query_key, value = heads.split([spec.num_heads + spec.num_kv_heads, spec.num_kv_heads], dim=1)
-                query, key = _rotate(query_key, cos, sin).split([spec.num_heads, spec.num_kv_heads], dim=1)
+                rotated = _rotate(heads[:, : -spec.num_kv_heads], cos, sin)
+                query, key = rotated[:, : spec.num_heads], rotated[:, spec.num_heads :]
+                value = heads[:, -spec.num_kv_heads :]
                 dispatch.write_kv(key, value, cache.key[index], cache.value[index], meta.slot_mapping)
                 attended = dispatch.paged_attention(query, cache.key[index], cache.value[index], meta, spec.scale)
                 if observer is not None and observer.layer == index:
                     observer(query, key, value, attended)
                 hidden = hidden + _linear(attended.flatten(1), layer.attention_out)
                 gate, up = _linear(_rms_norm(hidden, layer.mlp_norm, spec.rms_eps), layer.gate_up).chunk(2, dim=1)
-                hidden = hidden + _linear(F.silu(gate) * up, layer.down)
+                hidden = hidden + _linear(functional.silu(gate) * up, layer.down)
             return _linear(_rms_norm(hidden[logits_rows], self.norm, spec.rms_eps), self.lm_head).float()
 
 
 def _linear(x: Tensor, weight: Tensor) -> Tensor:
     if x.shape[0] <= _FEW_ROWS and x.device.type == "cpu":
         return torch.mm(weight, x.t()).t().contiguous()
-    return F.linear(x, weight)
+    return functional.linear(x, weight)
 
 
 def _rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:

@@ -57,8 +57,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "{folder} 中没有 {file}；请从模型的下载页面复制该文件。",
     ),
     "model.extra_tensor": (
-        "{file} has tensor {tensor}, which a plain Llama model does not have ({what}); choose another model.",
-        "{file} 含有张量 {tensor}，普通 Llama 模型没有该张量（{what}）；请选择其他模型。",
+        "{file} has tensor {tensor}, which a plain Llama model does not have; choose another model.",
+        "{file} 含有张量 {tensor}，普通 Llama 模型没有该张量；请选择其他模型。",
     ),
     "model.digest": (
         "{file} is damaged: its SHA-256 is {got} instead of {need}; download it again.",
@@ -67,10 +67,19 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "model.cache_write": (
         "The converted model cannot be stored in {folder} ({reason}); free some space (it needs {megabytes} MB) or "
         "point KVSCOPE_HOME at another folder.",
-        "无法将转换后的模型存入 {folder}（{reason}）；请释放空间（需要 {megabytes} MB），或将 KVSCOPE_HOME 指向其他文件夹。",
+        "无法将转换后的模型存入 {folder}（{reason}）；请释放空间（需要 {megabytes} MB），"
+        "或将 KVSCOPE_HOME 指向其他文件夹。",
     ),
     "model.fetch_failed": (
         "The SmolLM2 weights could not be fetched ({reason}); check the network, or use the toy model.",
         "无法下载 SmolLM2 权重（{reason}）；请检查网络，或使用玩具模型。",
     ),
+    "model.vocab": (
+        "The tokenizer of {file} has {tokens} tokens but the model knows only {vocab}; use files that belong together.",
+        "{file} 的分词器有 {tokens} 个令牌，但模型只认识 {vocab} 个；请使用配套的文件。",
+    ),
+    "model.progress.read": ("Reading the model file", "正在读取模型文件"),
+    "model.progress.convert": ("Converting the weights (once)", "正在转换权重（仅一次）"),
+    "model.progress.write": ("Storing the converted weights", "正在保存转换后的权重"),
+    "model.progress.download": ("Downloading SmolLM2 (93 MB)", "正在下载 SmolLM2（93 MB）"),
 }

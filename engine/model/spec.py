@@ -34,17 +34,17 @@ class LlamaSpec:
         ):  # fmt: skip
             value = getattr(self, field)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ModelError("model.spec", field=field, value=value, need="a whole number of at least 1")
+                raise ModelError("model.spec", field=field, value=value, need="int >= 1")
         if self.num_heads % self.num_kv_heads:
-            need = f"a divisor of num_heads ({self.num_heads})"
+            need = f"num_heads % num_kv_heads = 0, num_heads = {self.num_heads}"
             raise ModelError("model.spec", field="num_kv_heads", value=self.num_kv_heads, need=need)
         if self.head_dim % 2 or self.head_dim > MAX_HEAD_DIM:
-            need = f"even (rotary embedding pairs dimensions) and at most {MAX_HEAD_DIM}"
+            need = f"head_dim % 2 = 0, <= {MAX_HEAD_DIM}"
             raise ModelError("model.spec", field="head_dim", value=self.head_dim, need=need)
         for field in ("rope_theta", "rms_eps"):
             value = getattr(self, field)
             if not isinstance(value, (int, float)) or not 0.0 < value < float("inf"):
-                raise ModelError("model.spec", field=field, value=value, need="a number greater than 0")
+                raise ModelError("model.spec", field=field, value=value, need="> 0")
 
     @property
     def scale(self) -> float:

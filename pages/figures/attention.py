@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from engine.timeline import KernelRow
 from pages.figures.block_tables import short
 from pages.figures.primitives import Figure, Rects, Texts, block_ref, escape, label_axis, layout
@@ -26,7 +28,7 @@ def shades(palette: Palette) -> list[str]:
 
 def shade_of(mass: float) -> int:
     """Index of the shade of a mass in 0..1; the square root keeps small shares visible."""
-    return min(SHADES - 1, round(min(1.0, max(0.0, mass)) ** 0.5 * (SHADES - 1)))
+    return min(SHADES - 1, round(math.sqrt(min(1.0, max(0.0, mass))) * (SHADES - 1)))
 
 
 def attention(row: KernelRow | None, palette: Palette, lang: Lang) -> Figure:

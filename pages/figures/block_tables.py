@@ -15,6 +15,7 @@ from pages.figures.primitives import (
     Texts,
     block_ref,
     escape,
+    gutter,
     hidden_axis,
     layout,
     request_ref,
@@ -94,7 +95,9 @@ def block_tables(snapshot: Snapshot, marks: Marks, selection: Selection | None, 
         faded_row = bright_requests is not None and view.id not in bright_requests
         selected = selection is not None and selection.kind == "request" and selection.id == view.id
         name = f"▸ {short(view.id)}" if selected else short(view.id)
-        names.add(-0.1, row + 0.5, name, palette.muted if faded_row else palette.text, ref=request_ref(view.id))
+        names.add(
+            -0.02 * columns, row + 0.5, name, palette.muted if faded_row else palette.text, ref=request_ref(view.id)
+        )
         _words(view, row, palette, lang, words)
         for column, position in enumerate(_visible(len(view.block_table), columns)):
             if position is None:
@@ -129,9 +132,7 @@ def block_tables(snapshot: Snapshot, marks: Marks, selection: Selection | None, 
             )
             ids.add(column + 0.5, row + (0.44 if partial else 0.5), str(block), palette.muted if faded else ink)
             if mark is not None:
-                rings.add(
-                    column + 0.01, row + 0.06, 0.98, 0.88, CLEAR, line=ring_color(mark, palette), line_width=2.5
-                )
+                rings.add(column + 0.01, row + 0.06, 0.98, 0.88, CLEAR, line=ring_color(mark, palette), line_width=2.5)
     if hidden:
         words.add(0, len(views) + 0.5, t("figure.more_requests", lang, n=hidden), palette.muted)
     widest = max((len(short(view.id)) for view in views), default=2)
@@ -146,9 +147,9 @@ def block_tables(snapshot: Snapshot, marks: Marks, selection: Selection | None, 
         ],
         "layout": layout(
             palette,
-            hidden_axis(0, columns),
+            hidden_axis(-gutter(columns, max(2, widest) + 2), columns),
             hidden_axis(rows, 0),
-            (28 + 8 * max(2, widest), 10, 2, 6),
+            (4, 10, 2, 6),
         ),
     }
 

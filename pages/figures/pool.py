@@ -14,6 +14,7 @@ from pages.figures.primitives import (
     Texts,
     block_ref,
     escape,
+    gutter,
     hidden_axis,
     layout,
 )
@@ -104,7 +105,7 @@ def pool(snapshot: Snapshot, marks: Marks, selection: Selection | None, palette:
         _draw_runs(snapshot, marks, bright, grid, palette, lang, (rings, cells, counts))
     every = math.ceil(grid.rows / 16)
     for row in range(0, grid.rows, every):
-        row_labels.add(-0.012 * grid.columns, row + 0.5, str(row * grid.columns), palette.muted)
+        row_labels.add(-0.01 * grid.columns, row + 0.5, str(row * grid.columns), palette.muted)
     return {
         "data": [
             rings.trace(),
@@ -116,9 +117,9 @@ def pool(snapshot: Snapshot, marks: Marks, selection: Selection | None, palette:
         ],
         "layout": layout(
             palette,
-            hidden_axis(0, grid.columns),
+            hidden_axis(-gutter(grid.columns, len(str((grid.rows - 1) * grid.columns))), grid.columns),
             hidden_axis(grid.rows, 0),
-            (14 + 8 * len(str((grid.rows - 1) * grid.columns)), 10, 4, 8),
+            (4, 10, 5, 8),
         ),
     }
 
@@ -171,9 +172,9 @@ def _draw_cells(
             if faded:
                 ink = palette.muted
             middle = row + (0.42 if partial else 0.5)
-            ids.add(column + (0.32 if glyph or shared else 0.5), middle, "∅" if block == 0 else str(block), ink)
+            ids.add(column + (0.24 if glyph or shared else 0.5), middle, "∅" if block == 0 else str(block), ink)
             if glyph or shared:
-                counts.add(column + 0.72, middle, glyph + (f"×{shared}" if shared else ""), ink)
+                counts.add(column + 0.66, middle, glyph + (f"×{shared}" if shared else ""), ink)
         elif glyph or shared:
             counts.add(column + 0.5, row + 0.45, glyph + shared, palette.text if faded else ink)
 

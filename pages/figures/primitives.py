@@ -13,6 +13,7 @@ Figure = dict[str, Any]
 
 CLEAR = "rgba(0,0,0,0)"
 FADED = 0.25
+PANEL_PX = 430  # width of a narrow panel at 1280 px, the smallest the labels must fit in
 
 
 def escape(text: str) -> str:
@@ -172,6 +173,15 @@ def lines(name: str, x: Sequence[float | None], y: Sequence[float | None], color
         "cliponaxis": False,
         "yaxis": axis,
     }
+
+
+def gutter(units: float, characters: int) -> float:
+    """Room left of `units` columns for labels, in columns.
+
+    Plotly drops texts outside the axis range, so that labels need room on the axis instead of a margin.
+    """
+    pixels = 12 + 8 * characters
+    return units * pixels / (PANEL_PX - pixels)
 
 
 def hidden_axis(low: float, high: float) -> dict[str, Any]:

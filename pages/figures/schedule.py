@@ -197,6 +197,4 @@ def schedule(
 def _sentence(request_id: str, cell: Cell, lang: Lang) -> str:
     key = "hover.lane.one" if cell.first == cell.last else "hover.lane.many"
     work = t(f"work.{cell.kind}", lang)
-    return t(
-        key, lang, id=escape(request_id), first=cell.first, last=cell.last, work=work, tokens=cell.tokens
-    )
+    return t(key, lang, id=escape(request_id), first=cell.first, last=cell.last, work=work, tokens=cell.tokens)

@@ -7,7 +7,9 @@ from typing import Literal
 
 ThemeName = Literal["light", "dark"]
 
-SANS = "'Source Sans', 'Source Sans 3', 'Noto Sans SC', 'Noto Sans CJK SC', 'PingFang SC', 'Microsoft YaHei', sans-serif"
+SANS = (
+    "'Source Sans', 'Source Sans 3', 'Noto Sans SC', 'Noto Sans CJK SC', 'PingFang SC', 'Microsoft YaHei', sans-serif"
+)
 MONO = "'Source Code Pro', ui-monospace, Menlo, Consolas, 'Noto Sans Mono CJK SC', monospace"
 
 

@@ -18,9 +18,7 @@ def plotly_js() -> Path:
 
 async def _plotly(_: Request) -> Response:
     # A day: the file changes only with the pinned plotly package, and etag answers the rest.
-    return FileResponse(
-        plotly_js(), media_type="text/javascript", headers={"Cache-Control": "public, max-age=86400"}
-    )
+    return FileResponse(plotly_js(), media_type="text/javascript", headers={"Cache-Control": "public, max-age=86400"})
 
 
 async def _health(_: Request) -> Response:

@@ -20,8 +20,8 @@ from engine.events import (
     RequestArrived,
     RequestFinished,
     Scheduled,
-    WaitReason,
     Waited,
+    WaitReason,
 )
 from engine.timeline import Step
 from pages.ui.text import Lang, listing, plural, t
@@ -89,18 +89,12 @@ def _arrivals(arrived: list[RequestArrived], lang: Lang) -> list[Sentence]:
         return []
     names = listing([event.request for event in arrived], lang)
     prompts = listing([str(event.prompt_tokens) for event in arrived], lang)
-    return [
-        Sentence(
-            "new", t("why.arrived_many", lang, ids=names, prompts=prompts), "Scheduler.add_request", weight=3
-        )
-    ]
+    return [Sentence("new", t("why.arrived_many", lang, ids=names, prompts=prompts), "Scheduler.add_request", weight=3)]
 
 
 def _aborts(aborted: list[RequestAborted], lang: Lang) -> list[Sentence]:
     return [
-        Sentence(
-            "done", t("why.aborted", lang, id=event.request), "Scheduler.finish_requests", event.request, weight=8
-        )
+        Sentence("done", t("why.aborted", lang, id=event.request), "Scheduler.finish_requests", event.request, weight=8)
         for event in aborted
     ]
 
@@ -137,6 +131,7 @@ def _admissions(events: Iterable[Event], known: dict[str, int], lang: Lang) -> l
             text += t("why.chunk_now", lang, now=now)
         elif lookup is not None and 0 < lookup.limit == event.hit_tokens and lookup.tokens - lookup.limit <= 1:
             text += t("why.hit_capped", lang)
+        text += t("why.stop", lang)
         found.append(Sentence("run", text, "Scheduler.schedule", event.request, weight=9))
     return found
 
@@ -211,7 +206,7 @@ def _decodes(scheduled: list[Scheduled], lang: Lang) -> list[Sentence]:
     decoding = [event for event in scheduled if event.work == "decode"]
     if not decoding:
         return []
-    names = listing([event.request for event in decoding], lang)
+    names = listing([event.request for event in decoding], lang, 6)
     text = plural("why.decode", len(decoding), lang, ids=names)
     return [Sentence("run", text, "Scheduler.schedule", decoding[0].request, weight=5)]
 
@@ -260,7 +255,7 @@ def _finishes(events: Iterable[Event], lang: Lang) -> list[Sentence]:
             id=event.request,
             reason=t(f"finish.{event.reason}", lang),
         )
-        text += _returned(mine, lang)
+        text += _returned(mine, lang) + t("why.stop", lang)
         found.append(Sentence("done", text, "Scheduler.update_from_output", event.request, weight=9))
     return found
 

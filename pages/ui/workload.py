@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
 from engine.config import EngineConfig
 from engine.engine import Engine
-from engine.model.load import LoadedModel, load_model
+from engine.model.load import LoadedModel
 from engine.model_runner import ModelRunner, fit_to_model
 from engine.request import RequestSpec
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Requests and configuration under a name. `key` tells two workloads apart; `scripted` names the requests whose
-    output is given rather than sampled."""
+    """Requests and configuration under a `key` that tells two workloads apart."""
 
     key: str
     config: EngineConfig
@@ -23,13 +21,8 @@ class Workload:
 
     @property
     def scripted(self) -> tuple[str, ...]:
+        """Requests whose output is given rather than sampled, which the page has to say."""
         return tuple(spec.id for spec in self.requests if spec.output is not None)
-
-
-@cache
-def model(choice: str) -> LoadedModel:
-    """Loaded once per server and shared by all visitors: weights are read only."""
-    return load_model(choice)
 
 
 def start(workload: Workload, loaded: LoadedModel) -> Engine:

@@ -1,0 +1,396 @@
+"""The pages' part of the message catalogue: key → (English, 简体中文). `pages/ui/text.py` merges the rooms."""
+
+from __future__ import annotations
+
+CONTROLS: dict[str, tuple[str, str]] = {
+    "control.reset": ("Reset", "重置"),
+    "control.back": ("Back", "后退"),
+    "control.step": ("Step", "单步"),
+    "control.play": ("Play", "播放"),
+    "control.end": ("Run to end", "运行到底"),
+    "control.stop": ("Stop", "停止"),
+    "control.scrub": ("Step shown", "显示的步"),
+    "control.scrub_value": ("step {step} of {last}", "第 {step} 步，共到 {last}"),
+    "control.scrub_start": ("before step 0", "第 0 步之前"),
+    "control.clear": ("Clear selection", "清除选择"),
+    "control.selected_request": ("request {id}", "请求 {id}"),
+    "control.selected_block": ("block #{id}", "块 #{id}"),
+    "control.loading": ("Loading the diagrams…", "正在加载图表…"),
+    "control.no_plotly": (
+        "The diagrams could not be loaded from this server (/vendor/plotly.min.js). Reload the page to try again.",
+        "无法从服务器加载图表（/vendor/plotly.min.js）。请刷新页面重试。",
+    ),
+    "control.toolbar": ("Stepping", "步进控制"),
+}
+
+KPIS: dict[str, tuple[str, str]] = {
+    "kpi.step": ("step", "步"),
+    "kpi.not_started": ("not started", "尚未开始"),
+    "kpi.measured_ms": ("{ms} ms measured", "实测 {ms} ms"),
+    "kpi.running": ("running", "运行"),
+    "kpi.requests_detail": ("{waiting} waiting · {over} over", "{waiting} 等待 · {over} 结束"),
+    "kpi.tokens": ("tokens", "令牌"),
+    "kpi.blocks": ("blocks", "块"),
+    "kpi.sequences": ("sequences", "序列"),
+    "kpi.of": ("of {limit}", "共 {limit}"),
+    "kpi.binds": ("binds", "此限制生效"),
+    "kpi.pool": ("owned", "占用"),
+    "kpi.pool_detail": ("{cached} cached · {empty} empty", "{cached} 缓存 · {empty} 空"),
+    "kpi.pool_alt": (
+        "{owned} owned + {cached} free with cached content + {empty} free and empty = {total} usable blocks",
+        "{owned} 占用 + {cached} 空闲但有缓存 + {empty} 空闲且为空 = {total} 个可用块",
+    ),
+    "kpi.tokens_alt": (
+        "Token budget: {used} of {limit} scheduled in this step",
+        "令牌预算：本步调度 {used}，共 {limit}",
+    ),
+    "kpi.blocks_alt": (
+        "Block budget: {used} of {limit} blocks owned while the step ran",
+        "块预算：运行本步时占用 {used}，共 {limit} 个块",
+    ),
+    "kpi.sequences_alt": ("Sequence limit: {used} of {limit} running", "序列上限：{used} 个运行，共 {limit}"),
+}
+
+LAWS: dict[str, tuple[str, str]] = {
+    "law.title": ("Laws, checked after every step", "每步之后检查的定律"),
+    "law.all_hold": ("{n} laws hold", "{n} 条定律成立"),
+    "law.some_unchecked": ("{n} laws hold, {m} not checked", "{n} 条成立，{m} 条未检查"),
+    "law.broken": ("law {n} broken by {by}", "定律 {n} 被{by}违反"),
+    "law.none": ("laws: nothing run yet", "定律：尚未运行"),
+    "law.state.holds": ("holds", "成立"),
+    "law.state.broken": ("broken", "被违反"),
+    "law.state.unchecked": ("not checked in this step", "本步未检查"),
+    "law.by.block": ("block {id}", "块 {id}"),
+    "law.by.request": ("request {id}", "请求 {id}"),
+    "law.by.blocks": ("{id} blocks", "{id} 个块"),
+    "law.by.tokens": ("{id} tokens", "{id} 个令牌"),
+    "law.by.sequences": ("{id} sequences", "{id} 个序列"),
+    "law.1": (
+        "Conservation: blocks in use + free queue = pool; every block is in exactly one of the two.",
+        "守恒：使用中的块 + 空闲队列 = 块池；每个块恰好属于其一。",
+    ),
+    "law.2": (
+        "A block's ref count is the number of block tables that list it.",
+        "块的引用计数等于列出它的块表数量。",
+    ),
+    "law.3": (
+        "Ref count 0 means in the free queue, once; the null block is never free.",
+        "引用计数为 0 当且仅当在空闲队列中出现一次；空块永不空闲。",
+    ),
+    "law.4": (
+        "Scheduled tokens ≤ token budget; new blocks ≤ free blocks; running ≤ sequence limit.",
+        "调度的令牌 ≤ 令牌预算；新块 ≤ 空闲块；运行数 ≤ 序列上限。",
+    ),
+    "law.5": (
+        "Written positions ≤ allocated positions; nothing is read beyond a request's length.",
+        "写入位置 ≤ 已分配位置；不读取超出请求长度的内容。",
+    ),
+    "law.6": (
+        "A shared or published block is written only by the step that fills it.",
+        "共享或已发布的块只由填满它的那一步写入。",
+    ),
+    "law.7": (
+        "Every cached block's chain of parents is as it was hashed.",
+        "每个缓存块的父链与其哈希时一致。",
+    ),
+    "law.8": (
+        "Radix tree: child locks ≤ parent locks; evictable + protected = total.",
+        "基数树：子锁 ≤ 父锁；可淘汰 + 受保护 = 总数。",
+    ),
+    "law.9": (
+        "A request never ends with blocks; when all are over, every block is free.",
+        "请求结束时不再持有块；全部结束时所有块空闲。",
+    ),
+    "law.10": (
+        "Paged attention returned what dense attention returns, within tolerance.",
+        "分页注意力与稠密注意力的结果在容差内一致。",
+    ),
+}
+
+PANELS: dict[str, tuple[str, str]] = {
+    "panel.tables": ("Block tables", "块表"),
+    "panel.tables_sub": ("logical position → physical block", "逻辑位置 → 物理块"),
+    "panel.requests": ("Requests", "请求"),
+    "panel.pool": ("Physical blocks", "物理块"),
+    "panel.pool_sub": ("{size} slots each", "每块 {size} 个槽位"),
+    "panel.schedule": ("Schedule", "调度"),
+    "panel.schedule_sub": ("tokens per step above, against the budget", "上方为每步令牌数与预算"),
+    "panel.queue": ("Free queue", "空闲队列"),
+    "panel.queue_sub": (
+        "{owned} owned + {cached} cached + {empty} empty = {total}",
+        "占用 {owned} + 缓存 {cached} + 空 {empty} = {total}",
+    ),
+    "panel.why": ("What just happened, and why", "刚才发生了什么，为什么"),
+    "panel.kernel": ("Kernel output", "内核输出"),
+    "panel.kernel_sub": (
+        "attention of {id} by head and block · layer {layer}/{layers}",
+        "{id} 各头各块的注意力 · 第 {layer}/{layers} 层",
+    ),
+    "panel.source": ("in vLLM: {name}", "对应 vLLM：{name}"),
+    "legend.owned": ("owned", "占用"),
+    "legend.shared": ("shared ×n", "共享 ×n"),
+    "legend.cached": ("free, cached", "空闲有缓存"),
+    "legend.empty": ("free, empty", "空闲为空"),
+    "legend.new": ("new", "新分配"),
+    "legend.hit": ("hit", "命中"),
+    "legend.evicted": ("evicted", "淘汰"),
+    "legend.freed": ("freed", "释放"),
+    "legend.next": ("next out", "下一个"),
+    "legend.prefill": ("prefill", "预填充"),
+    "legend.recompute": ("recompute", "重算"),
+    "legend.decode": ("decode", "解码"),
+    "legend.preempted": ("preempted", "被抢占"),
+    "legend.waiting": ("waiting", "等待"),
+    "kernel.none": ("No kernel ran in this step.", "本步没有内核运行。"),
+    "kernel.no_model": ("Scripted run: no model, so no kernel output.", "脚本化运行：没有模型，因此无内核输出。"),
+    "kernel.not_in_batch": ("{id} was not in this step's batch.", "{id} 不在本步的批次中。"),
+    "kernel.next": ("next token", "下一个令牌"),
+    "kernel.prompt_hidden": ("prompt", "提示"),
+    "kernel.diff": (
+        "max |paged − dense| {diff} {sign} {tolerance} measured",
+        "max |分页 − 稠密| {diff} {sign} {tolerance} 实测",
+    ),
+    "kernel.no_diff": ("paged − dense not checked in this step", "本步未检查分页 − 稠密"),
+    "kernel.impl": ("{name} · {heads} query / {kv} KV heads", "{name} · {heads} 查询头 / {kv} KV 头"),
+    "kernel.no_text": ("nothing generated yet", "尚未生成"),
+}
+
+TABLE: dict[str, tuple[str, str]] = {
+    "column.id": ("request", "请求"),
+    "column.status": ("status", "状态"),
+    "column.prompt": ("prompt", "提示"),
+    "column.computed": ("computed / known", "已算 / 已知"),
+    "column.output": ("output / max", "输出 / 上限"),
+    "column.cached": ("cache hit", "缓存命中"),
+    "column.blocks": ("blocks", "块"),
+    "column.preemptions": ("preempted", "被抢占"),
+    "column.scheduled": ("this step", "本步"),
+    "column.why": ("why not", "为何未运行"),
+    "status.waiting": ("waiting", "等待"),
+    "status.running": ("running", "运行"),
+    "status.preempted": ("preempted", "被抢占"),
+    "status.finished": ("finished", "已完成"),
+    "status.aborted": ("aborted", "已中止"),
+    "work.prefill": ("prefill", "预填充"),
+    "work.recompute": ("recompute", "重算"),
+    "work.decode": ("decode", "解码"),
+    "work.preempted": ("preempted", "被抢占"),
+    "work.waiting": ("waiting", "等待"),
+    "finish.length": ("length reached", "达到长度"),
+    "finish.stop": ("stop token", "停止令牌"),
+    "table.more": ("+{n} more requests", "另有 {n} 个请求"),
+    "table.empty": ("No request has arrived yet.", "尚无请求到达。"),
+}
+
+FIGURES: dict[str, tuple[str, str]] = {
+    "figure.head": ("HEAD", "队首"),
+    "figure.tail": ("TAIL", "队尾"),
+    "figure.queue_empty": ("no free block", "没有空闲块"),
+    "figure.more_requests": ("+{n} more", "另有 {n} 个"),
+    "figure.finished_mark": ("✓ done", "✓ 完成"),
+    "figure.aborted_mark": ("× aborted", "× 中止"),
+    "state.null": ("null block", "空块"),
+    "state.shared": ("shared", "共享"),
+    "state.owned": ("owned", "占用"),
+    "state.cached": ("free, still cached", "空闲，仍有缓存"),
+    "state.empty": ("free, empty", "空闲，为空"),
+    "hover.null": (
+        "<b>Block #0</b> is the null block: never free, never owned.",
+        "<b>块 #0</b> 是空块：从不空闲，也从不被占用。",
+    ),
+    "hover.nobody": ("nobody", "无"),
+    "hover.block": (
+        "<b>Block #{block}</b>: {state}<br>ref count {ref}, owned by {owners}<br>{fill} of {size} slots filled",
+        "<b>块 #{block}</b>：{state}<br>引用计数 {ref}，所有者：{owners}<br>{size} 个槽位已填 {fill} 个",
+    ),
+    "hover.hash": ("published under block hash {hash}", "以块哈希 {hash} 发布"),
+    "hover.mark.new": ("taken from the free queue in this step", "本步从空闲队列取出"),
+    "hover.mark.evicted": (
+        "its cached content was forgotten in this step: handed out again",
+        "本步丢弃了它的缓存内容：重新分配",
+    ),
+    "hover.mark.hit": ("found by a prefix lookup in this step", "本步被前缀查找命中"),
+    "hover.mark.freed": ("given back in this step", "本步归还"),
+    "hover.run": ("<b>Blocks #{first}–#{last}</b> ({n}): {state}", "<b>块 #{first}–#{last}</b>（{n} 个）：{state}"),
+    "hover.table": (
+        "<b>{id}</b>: logical block {position} → physical #{block}",
+        "<b>{id}</b>：逻辑块 {position} → 物理块 #{block}",
+    ),
+    "hover.queue": ("Place {place} of {n} in the free queue", "空闲队列第 {place} 位，共 {n}"),
+    "hover.tokens": (
+        "Step {step}: {tokens} tokens scheduled, budget {budget}",
+        "第 {step} 步：调度 {tokens} 个令牌，预算 {budget}",
+    ),
+    "hover.lane.one": (
+        "<b>{id}</b>, step {first}–{last}: {work}<br>{tokens} tokens",
+        "<b>{id}</b>，第 {first}–{last} 步：{work}<br>{tokens} 个令牌",
+    ),
+    "hover.lane.many": (
+        "<b>{id}</b>, steps {first} to {last}: {work}<br>{tokens} tokens in all",
+        "<b>{id}</b>，第 {first} 至 {last} 步：{work}<br>共 {tokens} 个令牌",
+    ),
+    "hover.attention": (
+        "<b>{id}</b>, head {head}: {percent} % of the attention<br>on logical block {position}, physical #{block}",
+        "<b>{id}</b>，头 {head}：{percent} % 的注意力<br>在逻辑块 {position}，物理块 #{block}",
+    ),
+    "alt.pool": (
+        "Physical pool: {owned} blocks owned ({shared} shared), {cached} free but cached, {empty} free and empty.",
+        "物理块池：占用 {owned} 个块，其中共享 {shared} 个；空闲有缓存 {cached} 个，空闲为空 {empty} 个。",
+    ),
+    "alt.tables": ("Block tables. {rows}", "块表。{rows}"),
+    "alt.table_row": ("{id}: {blocks}.", "{id}：{blocks}。"),
+    "alt.queue": (
+        "Free queue with {n} blocks. Next to be handed out: {blocks}.",
+        "空闲队列共 {n} 个块。接下来分配：{blocks}。",
+    ),
+    "alt.queue_empty": ("The free queue is empty.", "空闲队列为空。"),
+    "alt.schedule": (
+        "Schedule up to step {step}: {tokens} of {budget} tokens in this step.",
+        "截至第 {step} 步的调度：本步 {tokens} 个令牌，预算 {budget}。",
+    ),
+    "alt.schedule_empty": ("Nothing has been scheduled yet.", "尚未调度任何内容。"),
+    "alt.attention": (
+        "Attention of {id}: {heads} heads over {n} blocks; on average {percent} % on block #{block}.",
+        "{id} 的注意力：{heads} 个头、{n} 个块；平均 {percent} % 在块 #{block}。",
+    ),
+    "alt.attention_none": ("No attention to show for this step.", "本步没有注意力可显示。"),
+}
+
+WHY: dict[str, tuple[str, str]] = {
+    "list.comma": (", ", "、"),
+    "list.semicolon": ("; ", "；"),
+    "list.and": ("{items} and {last}", "{items}和{last}"),
+    "list.more": ("{items} and {n} more", "{items}等另 {n} 个"),
+    "why.start": (
+        "Nothing has run yet: every block is free. Press → for the first step.",
+        "尚未运行：所有块都空闲。按 → 执行第一步。",
+    ),
+    "why.announce": ("Step {step}. {text}", "第 {step} 步。{text}"),
+    "why.arrived": (
+        "{id} arrives: {prompt} prompt tokens, at most {max} to generate.",
+        "{id} 到达：提示 {prompt} 个令牌，最多生成 {max} 个。",
+    ),
+    "why.arrived_many": ("{ids} arrive with {prompts} prompt tokens.", "{ids}到达，提示令牌数分别为 {prompts}。"),
+    "why.aborted": ("{id} is aborted and gives back its blocks.", "{id} 被中止并归还其块。"),
+    "why.preempted.one": (
+        "Preempted {id} so that {other} gets a block: {n} needed, {have} free. {id} loses {lost} computed tokens.",
+        "抢占 {id}，使 {other} 得到块：需要 {n} 个，空闲 {have} 个。{id} 失去 {lost} 个已算令牌。",
+    ),
+    "why.preempted.many": (
+        "Preempted {id} so that {other} gets blocks: {n} needed, {have} free. {id} loses {lost} computed tokens.",
+        "抢占 {id}，使 {other} 得到块：需要 {n} 个，空闲 {have} 个。{id} 失去 {lost} 个已算令牌。",
+    ),
+    "why.preempted_self.one": (
+        "{id} needs {n} block, {have} are free, and it is the last one running: it preempts itself and loses {lost} "
+        "computed tokens.",
+        "{id} 需要 {n} 个块，空闲 {have} 个，而它是运行队列的最后一个：它抢占自己，失去 {lost} 个已算令牌。",
+    ),
+    "why.preempted_self.many": (
+        "{id} needs {n} blocks, {have} are free, and it is the last one running: it preempts itself and loses {lost} "
+        "computed tokens.",
+        "{id} 需要 {n} 个块，空闲 {have} 个，而它是运行队列的最后一个：它抢占自己，失去 {lost} 个已算令牌。",
+    ),
+    "why.admitted": (
+        "{id} is admitted: {tokens} prompt tokens − {hit} found in cache = {left} to compute",
+        "{id} 获准运行：提示 {tokens} 个令牌 − 缓存命中 {hit} 个 = 需计算 {left} 个",
+    ),
+    "why.resumed": (
+        "{id} resumes: {tokens} known tokens − {hit} found in cache = {left} to recompute",
+        "{id} 恢复运行：已知 {tokens} 个令牌 − 缓存命中 {hit} 个 = 需重算 {left} 个",
+    ),
+    "why.chunk_now": (", {now} of them in this step (chunked prefill)", "，本步先算 {now} 个（分块预填充）"),
+    "why.hit_capped": (
+        "; the last token is always computed, since its output is needed",
+        "；最后一个令牌总要计算，因为需要它的输出",
+    ),
+    "why.shared.one": (
+        "{id} shares block {blocks} with its owner: ref count now {ref}.",
+        "{id} 与其所有者共享块 {blocks}：引用计数现为 {ref}。",
+    ),
+    "why.shared.many": (
+        "{id} shares blocks {blocks} with their owners: ref count now {ref}.",
+        "{id} 与其所有者共享块 {blocks}：引用计数现为 {ref}。",
+    ),
+    "why.revived.one": (
+        "{id} revives block {blocks}: free, but its content was still cached. It leaves the free queue from where it lies.",
+        "{id} 复活块 {blocks}：虽空闲但内容仍在缓存中，从空闲队列所在位置取出。",
+    ),
+    "why.revived.many": (
+        "{id} revives blocks {blocks}: free, but their content was still cached. They leave the free queue from where they lie.",
+        "{id} 复活块 {blocks}：虽空闲但内容仍在缓存中，从空闲队列所在位置取出。",
+    ),
+    "why.chunk": (
+        "{id} goes on with its prompt: positions {first}–{last} of {total}.",
+        "{id} 继续处理提示：位置 {first}–{last}，共 {total}。",
+    ),
+    "why.stop": (".", "。"),
+    "why.gets": ("{id} gets {blocks}", "{id} 得到 {blocks}"),
+    "why.allocated": ("From the head of the free queue: {gets}.", "从空闲队列队首：{gets}。"),
+    "why.evicted.one": (
+        "The cached content of {blocks} is forgotten: the block was next in the queue and {ids} needed it.",
+        "{blocks} 的缓存内容被丢弃：它排在队首，而 {ids} 需要它。",
+    ),
+    "why.evicted.many": (
+        "The cached contents of {blocks} are forgotten: they were next in the queue and {ids} needed them.",
+        "{blocks} 的缓存内容被丢弃：它们排在队首，而 {ids} 需要它们。",
+    ),
+    "why.decode.one": ("{ids} decodes: one token computed, one sampled.", "{ids} 解码：计算一个令牌，采样一个。"),
+    "why.decode.many": (
+        "{ids} decode: one token each, in one launch.",
+        "{ids}解码：各一个令牌，一次启动完成。",
+    ),
+    "why.published.one": (
+        "Block {blocks} is full and published under its hash: later requests can hit it.",
+        "块 {blocks} 已满并以其哈希发布：之后的请求可以命中。",
+    ),
+    "why.published.many": (
+        "Blocks {blocks} are full and published under their hashes: later requests can hit them.",
+        "块 {blocks} 已满并以其哈希发布：之后的请求可以命中。",
+    ),
+    "why.duplicate.one": ("{blocks} duplicates content that is cached already.", "{blocks} 与已缓存的内容重复。"),
+    "why.duplicate.many": ("{blocks} duplicate content that is cached already.", "{blocks} 与已缓存的内容重复。"),
+    "why.waits": ("{id} waits: {reason}.", "{id} 等待：{reason}。"),
+    "why.behind.one": (
+        "{ids} waits behind {other}: nobody overtakes the head of the queue.",
+        "{ids} 排在 {other} 之后等待：不允许越过队首。",
+    ),
+    "why.behind.many": (
+        "{ids} wait behind {other}: nobody overtakes the head of the queue.",
+        "{ids}排在 {other} 之后等待：不允许越过队首。",
+    ),
+    "why.finished.one": ("{id} finishes ({reason}) after {n} token", "{id} 完成（{reason}），共 {n} 个令牌"),
+    "why.finished.many": ("{id} finishes ({reason}) after {n} tokens", "{id} 完成（{reason}），共 {n} 个令牌"),
+    "why.to_tail": (
+        "; {blocks} to the tail, still cached",
+        "；{blocks} 到队尾，仍有缓存",
+    ),
+    "why.to_head": (
+        "; {blocks} to the head, not cached",
+        "；{blocks} 到队首，无缓存",
+    ),
+    "why.still_shared": ("; {blocks} stay with others", "；{blocks} 仍被他人持有"),
+    "why.idle": ("Nothing to schedule in this step.", "本步没有可调度的内容。"),
+    "why.more.one": ("{n} more change.", "另有 {n} 处变化。"),
+    "why.more.many": ("{n} more changes.", "另有 {n} 处变化。"),
+    "wait.tokens": (
+        "token budget, {need} tokens wanted, {have} left in this step",
+        "令牌预算不足，需要 {need} 个，本步剩余 {have} 个",
+    ),
+    "wait.blocks": ("blocks, {need} needed, {have} free", "块不足，需要 {need} 个，空闲 {have} 个"),
+    "wait.sequences": ("sequence limit, {have} of {need} running", "序列上限，已有 {have} 个运行，上限 {need}"),
+    "wait.preemption": (
+        "a request was preempted in this step, so nobody is admitted",
+        "本步发生了抢占，因此不接纳新请求",
+    ),
+    "wait.head_of_line": ("behind {behind}, which could not be admitted", "排在未获准的 {behind} 之后"),
+}
+
+MESSAGES: dict[str, tuple[str, str]] = {
+    **CONTROLS,
+    **KPIS,
+    **LAWS,
+    **PANELS,
+    **TABLE,
+    **FIGURES,
+    **WHY,
+}

@@ -1,0 +1,72 @@
+"""What all pages share: page settings, menu, language, and who the visitor is."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Literal, cast
+
+import streamlit as st
+
+from pages.ui.text import LANGS, Lang, t
+
+ActivePage = Literal["step", "traces"]
+_PAGES: dict[ActivePage, str] = {"step": "pages/step.py", "traces": "pages/traces.py"}
+
+# Streamlit has no setting for the side padding and the gap between rows; a class needs the pixels for the diagrams.
+_CSS = """<style>
+.stMainBlockContainer{padding-inline:1.1rem!important}
+.stMain .stVerticalBlock{gap:.45rem}
+.kv-brand{font-size:17px;font-weight:700;letter-spacing:-.01em;white-space:nowrap}
+</style>"""
+
+
+def shell(active: ActivePage) -> Lang:
+    """Page settings, styles and the language of this visitor. Call first on every page."""
+    st.set_page_config(page_title="kvscope", page_icon="🟦", layout="wide", initial_sidebar_state="collapsed")
+    st.html(_CSS)
+    return language()
+
+
+def language() -> Lang:
+    """From the link, else what the visitor chose, else the browser's."""
+    state = st.session_state
+    if "lang" not in state:
+        asked = st.query_params.get("lang")
+        browser = "zh" if (st.context.locale or "").lower().startswith("zh") else "en"
+        state["lang"] = asked if asked in LANGS else browser
+    return cast(Lang, state["lang"])
+
+
+def menu(active: ActivePage, lang: Lang) -> None:
+    """Brand and links to the pages; the language travels with them."""
+    st.html('<span class="kv-brand">kvscope</span>', width="content")
+    for name, path in _PAGES.items():
+        label = t(f"page.{name}", lang)
+        st.page_link(path, label=f"**{label}**" if name == active else label, query_params={"lang": lang})
+
+
+def language_switch(lang: Lang) -> None:
+    """EN | 中文; remembered for the visit and written to the link."""
+
+    def chosen() -> None:
+        picked = st.session_state["lang_switch"]
+        st.session_state["lang"] = picked or st.session_state["lang"]
+        st.query_params["lang"] = st.session_state["lang"]
+
+    st.segmented_control(
+        t("page.language", lang),
+        LANGS,
+        default=lang,
+        format_func=lambda code: {"en": "EN", "zh": "中文"}[code],
+        key="lang_switch",
+        on_change=chosen,
+        label_visibility="collapsed",
+        width="content",
+    )
+
+
+def visitor() -> str:
+    """An id for this browser tab, the key of its session."""
+    if "visitor" not in st.session_state:
+        st.session_state["visitor"] = uuid.uuid4().hex
+    return cast(str, st.session_state["visitor"])
