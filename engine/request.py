@@ -80,12 +80,13 @@ class Request:
     """A live request. Only the scheduler and the engine's commit change it."""
 
     __slots__ = (
-        "arrival", "block_keys", "finish_reason", "high_water", "num_cached_tokens", "num_computed_tokens",
+        "arrival", "block_keys", "finish_reason", "high_water", "id", "num_cached_tokens", "num_computed_tokens",
         "num_preemptions", "num_prompt_tokens", "spec", "status", "token_ids",
     )  # fmt: skip
 
     def __init__(self, spec: RequestSpec, arrival: int) -> None:
         self.spec = spec
+        self.id = spec.id
         self.arrival = arrival  # order of arrival over the whole run; breaks ties between equal priorities
         self.status = RequestStatus.WAITING
         self.token_ids: list[int] = list(spec.prompt)
@@ -96,10 +97,6 @@ class Request:
         self.high_water = 0  # positions computed at least once; work below it is recompute
         self.finish_reason: str | None = None
         self.block_keys: list[BlockKey] = []
-
-    @property
-    def id(self) -> str:
-        return self.spec.id
 
     @property
     def num_tokens(self) -> int:

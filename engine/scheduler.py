@@ -32,11 +32,7 @@ class Plan:
     tokens: dict[str, int] = field(default_factory=dict)
     starts: dict[str, int] = field(default_factory=dict)
     work: dict[str, WorkKind] = field(default_factory=dict)
-    new: list[str] = field(default_factory=list)
-    resumed: list[str] = field(default_factory=list)
     preempted: list[str] = field(default_factory=list)
-    hits: dict[str, int] = field(default_factory=dict)
-    new_blocks: dict[str, list[int]] = field(default_factory=dict)
     wait_reasons: dict[str, WaitReason] = field(default_factory=dict)
 
     @property
@@ -123,7 +119,6 @@ class Scheduler:
             if tokens == 0:
                 index += 1
                 continue
-            before = len(self.kv.block_table(request.id))
             shortage = self.kv.allocate(request, tokens)
             while shortage is not None:
                 victim = choose_victim(self.running, self.config.policy)
@@ -135,7 +130,6 @@ class Scheduler:
                 if self.config.policy == "fcfs":
                     break
                 continue  # by priority the victim may stand anywhere: those after it still get their turn
-            plan.new_blocks[request.id] = [block.id for block in self.kv.block_table(request.id)[before:]]
             plan.tokens[request.id] = tokens
             budget -= tokens
             index += 1
@@ -151,7 +145,6 @@ class Scheduler:
             index -= 1
         if victim.id in plan.tokens:  # already scheduled in this step: its tokens return to the budget
             budget += plan.tokens.pop(victim.id)
-            plan.new_blocks.pop(victim.id)
         if self.log is not None:
             lost = victim.num_computed_tokens
             self.log.append(Preempted(victim.id, asker.id, shortage.need, shortage.have, lost))
@@ -197,20 +190,17 @@ class Scheduler:
         shortage = self.kv.allocate(request, tokens, hit, whole=config.scheduler_reserve_full_isl, reserve=reserve)
         if shortage is not None:
             return WaitReason("blocks", need=shortage.need, have=shortage.have), 0
-        self._start(request, hit, plan)
+        self._start(request, hit)
         plan.tokens[request.id] = tokens
         return None, tokens
 
-    def _start(self, request: Request, hit: Hit, plan: Plan) -> None:
+    def _start(self, request: Request, hit: Hit) -> None:
         resumed = request.status is RequestStatus.PREEMPTED
         self.waiting.pop()
         self.running.append(request)
         request.status = RequestStatus.RUNNING
         request.num_computed_tokens += hit.tokens
         request.num_cached_tokens = hit.tokens
-        (plan.resumed if resumed else plan.new).append(request.id)
-        plan.hits[request.id] = hit.tokens
-        plan.new_blocks[request.id] = [block.id for block in self.kv.block_table(request.id)]
         if self.log is not None:
             self.log.append(Admitted(request.id, hit.tokens, resumed))
 

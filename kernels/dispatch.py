@@ -11,7 +11,7 @@ from torch import Tensor
 from kernels import reference
 from kernels.metadata import SCHEMA_VERSION, AttentionMetadata
 
-MAX_HEAD_DIM = 256
+MAX_HEAD_DIM = 128
 
 
 class KernelError(ValueError):

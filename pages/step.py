@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 
@@ -13,14 +13,15 @@ if __name__ == "__main__":  # opened by its own address, Streamlit knows only th
 
 from engine.errors import UserError
 from engine.model.load import LoadedModel
+from pages.figures.marks import Selection
 from pages.ui import theme
 from pages.ui.frame import frame
-from pages.ui.model_choice import model_choice, use_model
-from pages.ui.session import REGISTRY, Selection, Session
+from pages.ui.model_choice import model_choice, offer_real_model, use_model
+from pages.ui.session import REGISTRY, Session
 from pages.ui.shell import language_switch, menu, shell, visitor
-from pages.ui.stage import mount
-from pages.ui.text import Lang, t
-from pages.ui.workload import Workload, start
+from pages.ui.stage import event, mount
+from pages.ui.text import Lang, listing, t
+from pages.ui.workload import TraceChoice, scenario_workload, start
 from scenarios import load
 
 STAGE = "stage"
@@ -35,9 +36,8 @@ def main() -> None:
         choice = model_choice(lang)
         st.space("stretch")
         language_switch(lang)
+    offer_real_model(choice, lang)
     loaded = use_model(choice, lang)
-    if loaded is None:
-        return
     session = _session(scenario, choice, loaded, lang)
     if session is not None:
         _stage(session, loaded, lang)
@@ -46,7 +46,7 @@ def main() -> None:
 def _scenario_choice(lang: Lang) -> str:
     """The scenario named in the link at first, later the one picked; a trace of one's own is one more entry."""
     names = load.library()
-    trace = st.session_state.get("trace_workload")
+    trace: TraceChoice | None = st.session_state.get("trace")
     options = [*names, *([trace.key] if trace is not None else [])]
     state = st.session_state
     if "scenario" not in state:
@@ -58,7 +58,7 @@ def _scenario_choice(lang: Lang) -> str:
         state["scenario"] = asked
     titles = {name: load.load(name).title.get(lang) for name in names}
     if trace is not None:
-        titles[trace.key] = t("page.your_trace", lang, name=trace.name)
+        titles[trace.key] = t("page.your_trace", lang, name=trace.trace.name)
     picked: str = st.selectbox(
         t("page.scenario", lang),
         options,
@@ -75,19 +75,14 @@ def _whole_number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 7 else None
 
 
-def _workload(scenario: str, choice: str, loaded: LoadedModel) -> Workload:
-    trace: Workload | None = st.session_state.get("trace_workload")
-    if trace is not None and scenario == trace.key:
-        return trace
-    loaded_scenario = load.load(scenario)
-    requests = load.requests(loaded_scenario, loaded.tokenizer)
-    return Workload(f"{scenario}@{choice}", load.config(loaded_scenario), requests)
-
-
 def _session(scenario: str, choice: str, loaded: LoadedModel, lang: Lang) -> Session | None:
     """This visitor's session over the chosen workload; a workload that cannot run is said in a sentence."""
     try:
-        workload = _workload(scenario, choice, loaded)
+        trace: TraceChoice | None = st.session_state.get("trace")
+        if trace is not None and scenario == trace.key:
+            workload = trace.workload(choice, loaded)
+        else:
+            workload = scenario_workload(scenario, choice, loaded)
         session = REGISTRY.get(visitor(), workload.key, lambda: Session(workload, start(workload, loaded)))
     except UserError as error:
         st.error(t(error.key, lang, **error.params))
@@ -100,36 +95,68 @@ def _session(scenario: str, choice: str, loaded: LoadedModel, lang: Lang) -> Ses
 
 @st.fragment
 def _stage(session: Session, loaded: LoadedModel, lang: Lang) -> None:
-    palette = theme.palette(st.context.theme.type)
-    began = time.perf_counter()
-    data = frame(session=session, loaded=loaded, palette=palette, lang=lang)
     mount(
-        data,
+        _frame(session, loaded, lang),
         key=STAGE,
         on_seek=lambda: _on_seek(session),
-        on_run=session.run_to_end,
+        on_run=lambda: _on_run(session),
         on_stop=session.stop,
-        on_tick=session.tick,
+        on_tick=lambda: _on_tick(session),
         on_select=lambda: _on_select(session),
     )
     _write_link(session, lang)
-    _ = began
+
+
+def _frame(session: Session, loaded: LoadedModel, lang: Lang) -> dict[str, Any]:
+    workload = session.workload
+    notice = t("page.scripted", lang, requests=listing(list(workload.scripted), lang)) if workload.scripted else ""
+    return frame(
+        session.steps,
+        session.cursor,
+        session.selection,
+        theme.palette(st.context.theme.type or "light"),
+        lang,
+        session.engine.config,
+        initial=session.engine.initial,
+        prompts={spec.id: loaded.tokenizer.decode(spec.prompt) for spec in workload.requests},
+        running=session.is_running,
+        done=session.is_over,
+        ack=st.session_state.get("seek_nonce", 0),
+        notice=st.session_state.pop("stage_notice", notice),
+    )
 
 
 def _on_seek(session: Session) -> None:
-    session.seek(int(st.session_state[STAGE].seek["target"]))
+    if sent := event(STAGE, "seek"):
+        st.session_state["seek_nonce"] = sent["nonce"]
+        session.seek(int(sent["target"]))
+
+
+def _on_run(session: Session) -> None:
+    sent = event(STAGE, "run") or {}
+    if sent.get("pace_ms"):
+        session.play()
+    else:
+        session.run_to_end()
+
+
+def _on_tick(session: Session) -> None:
+    if sent := event(STAGE, "tick"):
+        session.tick(int(sent["step"]))
 
 
 def _on_select(session: Session) -> None:
-    picked = st.session_state[STAGE].select
-    session.select(Selection(picked["kind"], str(picked["id"])))
+    sent = event(STAGE, "select") or {}
+    kind = sent.get("kind")
+    session.select(Selection(kind, sent["id"]) if kind in ("request", "block") else None)
 
 
 def _write_link(session: Session, lang: Lang) -> None:
     """The address always opens this view: decisions are deterministic."""
-    st.query_params.from_dict(
-        {"scenario": st.session_state["scenario"], "step": str(session.cursor + 1), "lang": lang}
-    )
+    state = st.session_state
+    link = {"scenario": state["scenario"], "step": str(session.cursor + 1), "model": state["model"], "lang": lang}
+    if dict(st.query_params) != link:
+        st.query_params.from_dict(link)
 
 
 if __name__ == "__main__":

@@ -116,7 +116,7 @@ def _read_tensors(path: Path, reader: GGUFReader, spec: LlamaSpec, progress: Pro
         name = names[part]
         if name not in stored:
             raise ModelError("model.missing_tensor", file=path, tensor=name)
-        tensor = torch.from_numpy(dequantize(stored[name].data, stored[name].tensor_type))
+        tensor = torch.tensor(dequantize(stored[name].data, stored[name].tensor_type))
         kind = part.rpartition(".")[2]
         if kind in ("q", "k"):
             return _undo_interleave(tensor, spec.num_heads if kind == "q" else spec.num_kv_heads)

@@ -15,10 +15,6 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "Tensor {tensor} of {file} has shape {shape}, but the model's settings call for {need}.",
         "{file} 的张量 {tensor} 形状为 {shape}，但按模型设置应为 {need}。",
     ),
-    "model.unknown_token": (
-        "There is no token {token}; the model knows ids 0 to {vocab} (exclusive).",
-        "不存在令牌 {token}；模型只认识 0 到 {vocab}（不含）的 id。",
-    ),
     "model.bad_tokenizer": (
         "The tokenizer cannot be read ({reason}); give the model's own tokenizer.json.",
         "无法读取分词器（{reason}）；请使用模型自带的 tokenizer.json。",

@@ -80,11 +80,11 @@ class Tokenizer:
     def token_text(self, token_id: int) -> str:
         """One token for display: its text, a special token's name, or `<0xE4>` for part of a character.
 
-        Raises ModelError "model.unknown_token" for an id the vocabulary does not have.
+        An id without a token (weights are often padded to a round vocabulary size) is shown as `<#id>`.
         """
         piece = self._tokenizer.id_to_token(token_id) if token_id >= 0 else None
         if piece is None:
-            raise ModelError("model.unknown_token", token=token_id, vocab=self.vocab_size)
+            return f"<#{token_id}>"
         text = self.decode([token_id], keep_special=True)
         if _REPLACEMENT not in text:
             return text

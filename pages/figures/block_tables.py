@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from engine.request import RequestStatus
 from engine.snapshot import RequestView, Snapshot
-from pages.figures.marks import Marks, Selection, selected_blocks, selected_requests
+from pages.figures.marks import GLYPHS, MarkKind, Marks, Selection, selected_blocks, selected_requests
 from pages.figures.pool import block_sentence, ring_color
 from pages.figures.primitives import (
     CLEAR,
@@ -24,9 +25,14 @@ from pages.ui.text import Lang, t
 from pages.ui.theme import Palette
 
 MAX_ROWS = 16
+EASY_ROWS = 12  # past this, requests that are over give way to live ones
 MAX_COLUMNS = 16
 MIN_COLUMNS = 8
 NAME_CHARACTERS = 10
+
+Naming = Literal["all", "once", "news"]
+
+IDS_SHOWN = 84  # texts are what costs drawing time
 
 _RANK = {
     RequestStatus.RUNNING: 0,
@@ -67,6 +73,14 @@ def _columns(views: Sequence[RequestView], block_size: int) -> int:
     return max(MIN_COLUMNS, min(MAX_COLUMNS, -(-longest // block_size)))
 
 
+def _naming(views: Sequence[RequestView], columns: int) -> Naming:
+    """How many ids are printed: all, each once, or only the last of each table and what just changed."""
+    if sum(min(len(view.block_table), columns) for view in views) <= IDS_SHOWN:
+        return "all"
+    distinct = len({block for view in views for block in view.block_table})
+    return "once" if distinct <= IDS_SHOWN else "news"
+
+
 def _visible(length: int, columns: int) -> list[int | None]:
     """Positions to draw; None is the gap that stands for the middle."""
     if length <= columns:
@@ -78,9 +92,12 @@ def _visible(length: int, columns: int) -> list[int | None]:
 
 def block_tables(snapshot: Snapshot, marks: Marks, selection: Selection | None, palette: Palette, lang: Lang) -> Figure:
     """Traces, in this order: rings, chips, fill gauges, block ids, names, words."""
-    views, hidden = relevant(snapshot, selection, MAX_ROWS)
+    live = sum(1 for view in snapshot.requests if not view.status.is_over)
+    views, hidden = relevant(snapshot, selection, max(EASY_ROWS, min(MAX_ROWS, live)))
     rows = row_count(len(views) + (hidden > 0), MAX_ROWS + 1)
     columns = _columns(snapshot.requests, snapshot.pool.block_size)
+    naming = _naming(views, columns)
+    named: set[int] = set()
     owners = snapshot.owners()
     bright_blocks = selected_blocks(selection, snapshot)
     bright_requests = selected_requests(selection, owners)
@@ -126,20 +143,27 @@ def block_tables(snapshot: Snapshot, marks: Marks, selection: Selection | None, 
                 line=line,
                 line_width=2 if partial else 1,
                 faded=faded,
-                pattern="/" if mark == "evicted" else "",
                 ref=block_ref(block),
                 hover=hover + "<br>" + block_sentence(snapshot, block, owners, mark, lang),
             )
-            ids.add(column + 0.5, row + (0.44 if partial else 0.5), str(block), palette.muted if faded else ink)
             if mark is not None:
                 rings.add(column + 0.01, row + 0.06, 0.98, 0.88, CLEAR, line=ring_color(mark, palette), line_width=2.5)
+            if naming == "news" and mark in (None, "hit") and position != len(view.block_table) - 1:
+                continue
+            if naming == "once" and block in named:
+                continue
+            named.add(block)
+            label = _label(block, mark, columns)
+            ids.add(column + 0.5, row + (0.44 if partial else 0.5), label, palette.muted if faded else ink)
+    if not views:
+        words.add(0, 0.5, t("table.empty", lang), palette.muted)
     if hidden:
         words.add(0, len(views) + 0.5, t("figure.more_requests", lang, n=hidden), palette.muted)
     widest = max((len(short(view.id)) for view in views), default=2)
     return {
         "data": [
             rings.trace(),
-            chips.trace(palette.evicted),
+            chips.trace(),
             gauges.trace(),
             ids.trace(),
             names.trace(),
@@ -152,6 +176,12 @@ def block_tables(snapshot: Snapshot, marks: Marks, selection: Selection | None, 
             (4, 10, 2, 6),
         ),
     }
+
+
+def _label(block: int, mark: MarkKind | None, columns: int) -> str:
+    """The id, led by the mark's glyph where a chip is wide enough for both."""
+    label = f"{GLYPHS[mark]}{block}" if mark is not None else str(block)
+    return label if columns <= 12 or len(label) <= 3 else str(block)
 
 
 def _words(view: RequestView, row: int, palette: Palette, lang: Lang, words: Texts) -> None:

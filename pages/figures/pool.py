@@ -17,6 +17,7 @@ from pages.figures.primitives import (
     gutter,
     hidden_axis,
     layout,
+    lines,
 )
 from pages.ui.text import Lang, listing, t
 from pages.ui.theme import Palette
@@ -88,7 +89,7 @@ def block_sentence(
 
 
 def pool(snapshot: Snapshot, marks: Marks, selection: Selection | None, palette: Palette, lang: Lang) -> Figure:
-    """Traces, in this order: rings, cells, fill gauges, ids, counts and glyphs, row labels."""
+    """Traces, in this order: rings, cells, fill gauges, grid, ids, counts and glyphs, row labels."""
     count = snapshot.pool.num_blocks
     grid = _grid(count)
     bright = selected_blocks(selection, snapshot)
@@ -103,14 +104,22 @@ def pool(snapshot: Snapshot, marks: Marks, selection: Selection | None, palette:
         _draw_cells(snapshot, marks, bright, grid, palette, lang, (rings, cells, gauges, ids, counts))
     else:
         _draw_runs(snapshot, marks, bright, grid, palette, lang, (rings, cells, counts))
+    grid_x: list[float | None] = []
+    grid_y: list[float | None] = []
+    if count > CELLS_UP_TO:
+        for column in range(1, grid.columns):
+            grid_x += [column, column, None]
+            grid_y += [0, grid.rows, None]
     every = math.ceil(grid.rows / 16)
     for row in range(0, grid.rows, every):
         row_labels.add(-0.01 * grid.columns, row + 0.5, str(row * grid.columns), palette.muted)
     return {
         "data": [
             rings.trace(),
-            cells.trace(palette.evicted),
+            cells.trace(palette.free_line),
             gauges.trace(),
+            # Cuts merged runs into cells again, at the cost of one path.
+            lines("grid", grid_x, grid_y, palette.card, width=1.5),
             ids.trace(),
             counts.trace(),
             row_labels.trace(),
@@ -160,7 +169,7 @@ def _draw_cells(
             line=line,
             line_width=2 if partial else 1,
             faded=faded,
-            pattern="/" if mark == "evicted" else "x" if state == "null" else "",
+            pattern="x" if state == "null" else "",
             ref=block_ref(block),
             hover=block_sentence(snapshot, block, owners, mark, lang),
         )

@@ -137,7 +137,7 @@ def schedule(
             hover=t("hover.tokens", lang, step=step.index, tokens=total, budget=budget),
         )
         if columns < WINDOWS[-1] or now:
-            sums.add(step.index + 0.5, total, str(total), palette.text if now else palette.muted)
+            sums.add(step.index + 0.5, budget * 1.06, str(total), palette.text if now else palette.muted)
     edges: list[float | None] = [cursor, cursor, None, cursor + 1, cursor + 1] if shown_steps else []
     depth: list[float | None] = [0, rows, None, 0, rows] if shown_steps else []
     ticks = list(range(first, first + columns, 1 if columns == WINDOWS[0] else 2 if columns == WINDOWS[1] else 5))
@@ -163,7 +163,7 @@ def schedule(
         )
         | {"domain": [0, LANES]},
         (24 + 8 * max(4, max((len(short(view.id)) for view in views), default=0)), 10, 2, 22),
-        yaxis2=hidden_axis(0, budget * 1.45) | {"domain": [LANES + 0.03, 1], "anchor": "x"},
+        yaxis2=hidden_axis(0, budget * 1.5) | {"domain": [LANES + 0.03, 1], "anchor": "x"},
     )
     figure_layout["yaxis2"] |= {
         "visible": True,

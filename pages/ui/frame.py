@@ -89,7 +89,10 @@ def frame(
         "requests": {"title": t("panel.requests", lang)} | panels.request_table(step, snapshot, selection, lang),
         "why": {
             "title": t("panel.why", lang),
-            "sentences": [_sentence(item, palette, lang) for item in happened],
+            "sentences": [
+                _sentence(item, before, palette, lang)
+                for before, item in zip([None, *happened], happened, strict=False)
+            ],
         },
         "kernel": _kernel(step, selection, prompts or {}, lang),
         "announce": t("why.announce", lang, step=cursor, text=shown) if step is not None else shown,
@@ -103,10 +106,12 @@ def _selection(selection: Selection | None, lang: Lang) -> Json | None:
     return {"kind": selection.kind, "id": selection.id, "label": label}
 
 
-def _sentence(item: Sentence, palette: Palette, lang: Lang) -> Json:
+def _sentence(item: Sentence, before: Sentence | None, palette: Palette, lang: Lang) -> Json:
     data: Json = {"tone": item.tone, "color": getattr(palette, _TONES[item.tone]), "text": item.text}
     if item.source:
-        data |= {"source": item.source, "title": t("panel.source", lang, name=item.source)}
+        data["title"] = t("panel.source", lang, name=item.source)
+        if before is None or before.source != item.source:
+            data["source"] = item.source
     if item.request is not None:
         data["ref"] = f"request:{item.request}"
     elif item.block is not None:

@@ -135,7 +135,6 @@ PANELS: dict[str, tuple[str, str]] = {
     "legend.hit": ("hit", "命中"),
     "legend.evicted": ("evicted", "淘汰"),
     "legend.freed": ("freed", "释放"),
-    "legend.next": ("next out", "下一个"),
     "legend.prefill": ("prefill", "预填充"),
     "legend.recompute": ("recompute", "重算"),
     "legend.decode": ("decode", "解码"),
@@ -145,7 +144,6 @@ PANELS: dict[str, tuple[str, str]] = {
     "kernel.no_model": ("Scripted run: no model, so no kernel output.", "脚本化运行：没有模型，因此无内核输出。"),
     "kernel.not_in_batch": ("{id} was not in this step's batch.", "{id} 不在本步的批次中。"),
     "kernel.next": ("next token", "下一个令牌"),
-    "kernel.prompt_hidden": ("prompt", "提示"),
     "kernel.diff": (
         "max |paged − dense| {diff} {sign} {tolerance} measured",
         "max |分页 − 稠密| {diff} {sign} {tolerance} 实测",
@@ -157,15 +155,12 @@ PANELS: dict[str, tuple[str, str]] = {
 
 TABLE: dict[str, tuple[str, str]] = {
     "column.id": ("request", "请求"),
-    "column.status": ("status", "状态"),
     "column.prompt": ("prompt", "提示"),
     "column.computed": ("computed / known", "已算 / 已知"),
     "column.output": ("output / max", "输出 / 上限"),
     "column.cached": ("cache hit", "缓存命中"),
     "column.blocks": ("blocks", "块"),
     "column.preemptions": ("preempted", "被抢占"),
-    "column.scheduled": ("this step", "本步"),
-    "column.why": ("why not", "为何未运行"),
     "status.waiting": ("waiting", "等待"),
     "status.running": ("running", "运行"),
     "status.preempted": ("preempted", "被抢占"),
@@ -178,6 +173,8 @@ TABLE: dict[str, tuple[str, str]] = {
     "work.waiting": ("waiting", "等待"),
     "finish.length": ("length reached", "达到长度"),
     "finish.stop": ("stop token", "停止令牌"),
+    "table.scheduled.one": ("{n} token in this step ({work})", "本步 {n} 个令牌（{work}）"),
+    "table.scheduled.many": ("{n} tokens in this step ({work})", "本步 {n} 个令牌（{work}）"),
     "table.more": ("+{n} more requests", "另有 {n} 个请求"),
     "table.empty": ("No request has arrived yet.", "尚无请求到达。"),
 }
@@ -312,11 +309,11 @@ WHY: dict[str, tuple[str, str]] = {
         "{id} 与其所有者共享块 {blocks}：引用计数现为 {ref}。",
     ),
     "why.revived.one": (
-        "{id} revives block {blocks}: free, but its content was still cached. It leaves the free queue from where it lies.",
+        "{id} revives block {blocks}: free, but still cached. It leaves the free queue from where it lies.",
         "{id} 复活块 {blocks}：虽空闲但内容仍在缓存中，从空闲队列所在位置取出。",
     ),
     "why.revived.many": (
-        "{id} revives blocks {blocks}: free, but their content was still cached. They leave the free queue from where they lie.",
+        "{id} revives blocks {blocks}: free, but still cached. They leave the free queue from where they lie.",
         "{id} 复活块 {blocks}：虽空闲但内容仍在缓存中，从空闲队列所在位置取出。",
     ),
     "why.chunk": (

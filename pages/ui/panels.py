@@ -10,7 +10,7 @@ from engine.snapshot import Budget, RequestView, Snapshot
 from engine.timeline import KernelRecord, KernelRow, LawResult, Step
 from pages.figures.block_tables import relevant
 from pages.figures.marks import Selection
-from pages.ui.text import Lang, number, t
+from pages.ui.text import Lang, number, plural, t
 from pages.ui.theme import Palette
 from pages.ui.why import wait_text
 
@@ -123,18 +123,7 @@ def _broken_by(by: str, lang: Lang) -> str:
     return by
 
 
-COLUMNS = (
-    "id",
-    "status",
-    "prompt",
-    "computed",
-    "output",
-    "cached",
-    "blocks",
-    "preemptions",
-    "scheduled",
-    "why",
-)
+COLUMNS = ("id", "prompt", "computed", "output", "cached", "blocks", "preemptions")
 
 
 def request_table(step: Step | None, snapshot: Snapshot, selection: Selection | None, lang: Lang) -> Json:
@@ -149,30 +138,30 @@ def request_table(step: Step | None, snapshot: Snapshot, selection: Selection | 
 
 
 def _row(view: RequestView, running: RequestView, selection: Selection | None, lang: Lang) -> Json:
-    status = t(f"status.{view.status.value.lower()}", lang)
-    if view.finish_reason in ("length", "stop") and view.status is RequestStatus.FINISHED:
-        status += f" · {t(f'finish.{view.finish_reason}', lang)}"
-    scheduled = ""
+    """The numbers of a request, and one line that says where it stands and why it does not run."""
+    words = [t(f"status.{view.status.value.lower()}", lang)]
+    if view.status is RequestStatus.FINISHED and view.finish_reason in ("length", "stop"):
+        words.append(t(f"finish.{view.finish_reason}", lang))
     if running.scheduled:
-        work = running.work or "decode"
-        scheduled = f"{running.scheduled} {t(f'work.{work}', lang)}"
+        work = t(f"work.{running.work or 'decode'}", lang)
+        words.append(plural("table.scheduled", running.scheduled, lang, work=work))
     reason = view.wait_reason or running.wait_reason
+    if reason is not None and not view.status.is_over:
+        words.append(wait_text(reason, lang))
     return {
         "id": view.id,
         "tone": view.status.value.lower(),
         "selected": selection is not None and selection.kind == "request" and selection.id == view.id,
         "cells": [
             view.id,
-            status,
             str(view.prompt_tokens),
             f"{view.computed_tokens} / {view.known_tokens}",
             f"{view.output_tokens} / {view.max_tokens}",
             str(view.cached_tokens),
             str(len(view.block_table)),
-            str(view.preemptions),
-            scheduled,
-            wait_text(reason, lang) if reason is not None and not view.status.is_over else "",
+            f"{view.preemptions}×",
         ],
+        "status": " · ".join(words),
     }
 
 
@@ -207,7 +196,7 @@ def kernel_words(
         **_text(step, focus, prompts, lang),
         "next": t("kernel.next", lang),
         "top": [
-            {"text": _visible_token(item.text), "percent": f"{item.probability * 100:.0f} %", "share": item.probability}
+            {"text": _visible_token(item.text), "percent": _percent(item.probability), "share": item.probability}
             for item in (row.top if row is not None else ())[:5]
         ],
         "footer": _footer(record, lang),
@@ -238,6 +227,10 @@ def _text(step: Step | None, focus: str | None, prompts: Mapping[str, str], lang
         "text": text if len(text) <= TEXT_CHARACTERS else "…" + text[-TEXT_CHARACTERS:],
         "textNote": "" if text else t("kernel.no_text", lang),
     }
+
+
+def _percent(share: float) -> str:
+    return "<1 %" if 0 < share < 0.005 else f"{share * 100:.0f} %"
 
 
 def _visible_token(text: str) -> str:

@@ -9,10 +9,10 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from engine.engine import Engine
 from engine.timeline import Step
+from pages.figures.marks import Selection
 from pages.ui.workload import Workload
 
 MAX_SESSIONS = 24
@@ -21,18 +21,11 @@ MAX_STEPS = 2000  # of history per visitor; snapshots are small, but not nothing
 SLICE_SECONDS = 0.3  # how long one answer may keep computing before the page is drawn again
 
 
-@dataclass(frozen=True)
-class Selection:
-    """What the visitor clicked: a request or a physical block."""
-
-    kind: str
-    id: str
-
-
 class Session:
     """A visitor's engine, the steps run so far, and where in them the visitor looks.
 
-    `cursor` is the index of the step shown, -1 for the state before the first. `goal` is where a run is heading.
+    `cursor` is the index of the step shown, -1 for the state before the first. While `goal` lies ahead of it the
+    session is on its way: the page asks for more with `tick` each time it has drawn.
     """
 
     def __init__(self, workload: Workload, engine: Engine) -> None:
@@ -43,29 +36,37 @@ class Session:
         self.cursor = -1
         self.goal = -1
         self.selection: Selection | None = None
+        self._one_at_a_time = False
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing is left to compute: every request is over, or the history is full."""
+        return self.engine.is_done or len(self.steps) >= MAX_STEPS
 
     @property
     def is_running(self) -> bool:
-        """True while the goal lies beyond what has been computed and can still be reached."""
-        return self.goal >= len(self.steps) and not self.at_end
-
-    @property
-    def at_end(self) -> bool:
-        return self.engine.is_done or len(self.steps) >= MAX_STEPS
+        return self.goal > self.cursor and not (self.is_over and self.cursor == len(self.steps) - 1)
 
     def seek(self, target: int) -> None:
-        """Shows step `target` (-1: the start), computing what is missing for at most one time slice."""
+        """Shows step `target` (-1: the start), computing what is missing for at most one time slice per answer."""
         with self.lock:
             self.goal = max(-1, min(target, MAX_STEPS - 1))
+            self._one_at_a_time = False
             self._advance()
 
     def run_to_end(self) -> None:
         self.seek(MAX_STEPS - 1)
 
-    def tick(self) -> None:
-        """Goes on towards the goal for one more time slice."""
+    def play(self) -> None:
+        """Runs on from the cursor one step per tick, through steps already run and then through new ones."""
         with self.lock:
-            if self.is_running:
+            self.goal = MAX_STEPS - 1
+            self._one_at_a_time = True
+
+    def tick(self, drawn: int) -> None:
+        """The page has drawn step `drawn`; goes on if that is still the step shown."""
+        with self.lock:
+            if drawn == self.cursor and self.is_running:
                 self._advance()
 
     def stop(self) -> None:
@@ -78,12 +79,16 @@ class Session:
             self.selection = None if selection == self.selection else selection
 
     def _advance(self) -> None:
+        """Moves the cursor towards the goal. Stays consistent if a step fails: the steps before it remain."""
         until = time.monotonic() + SLICE_SECONDS
-        while self.is_running:
-            self.steps.append(self.engine.step())
-            if time.monotonic() >= until:
-                break
-        self.cursor = min(self.goal, len(self.steps) - 1)
+        goal = min(self.goal, self.cursor + 1) if self._one_at_a_time else self.goal
+        try:
+            while len(self.steps) <= goal and not self.is_over:
+                self.steps.append(self.engine.step())
+                if time.monotonic() >= until:
+                    break
+        finally:
+            self.cursor = min(goal, len(self.steps) - 1)
         if not self.is_running:
             self.goal = self.cursor
 

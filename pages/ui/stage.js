@@ -145,14 +145,17 @@ function showTable(stage, requests) {
   const table = document.createElement("table");
   const head = make("tr", "", make("thead", "", table));
   for (const column of requests.columns) make("th", "", head).textContent = column;
-  const body = make("tbody", "", table);
   for (const row of requests.rows) {
+    const body = make("tbody", "", table);
+    body.dataset.ref = `request:${row.id}`;
+    body.dataset.tone = row.tone;
+    body.dataset.selected = String(row.selected);
+    body.tabIndex = 0;
     const line = make("tr", "", body);
-    line.dataset.ref = `request:${row.id}`;
-    line.dataset.tone = row.tone;
-    line.tabIndex = 0;
-    line.setAttribute("aria-selected", String(row.selected));
     for (const cell of row.cells) make("td", "", line).textContent = cell;
+    const status = make("td", "kv-status", make("tr", "", body));
+    status.colSpan = row.cells.length;
+    status.textContent = row.status;
   }
   stage.table.replaceChildren(table);
   if (requests.note) make("p", "kv-empty", stage.table).textContent = requests.note;
@@ -167,7 +170,10 @@ function showWords(stage, frame) {
       item.append(sentence.text);
       if (sentence.source) {
         item.append(" ");
-        make("code", "", item).textContent = sentence.source;
+        const code = make("code", "", item);
+        const cut = sentence.source.lastIndexOf(".") + 1;
+        make("span", "kv-class", code).textContent = sentence.source.slice(0, cut);
+        code.append(sentence.source.slice(cut));
       }
       if (sentence.title) item.title = sentence.title;
       if (sentence.ref) {
@@ -261,7 +267,8 @@ export default function stageComponent(component) {
   const frame = component.data;
   stage.component = component;
   stage.frame = frame;
-  if (frame.ack >= stage.nonce || frame.step === stage.pending) {
+  // A seek that takes several answers stays pending, so that a further press counts on from its target.
+  if (frame.step === stage.pending || (frame.ack >= stage.nonce && !frame.running)) {
     stage.pending = null;
     delete root.dataset.pending;
   }

@@ -9,8 +9,9 @@ function seek(stage, wanted) {
   const frame = stage.frame;
   if (!frame) return;
   const target = Math.max(-1, frame.done ? Math.min(wanted, frame.last) : wanted);
-  if (frame.running) halt(stage);
   if (target === (stage.pending ?? frame.step)) return;
+  clearTimeout(stage.clock);
+  stage.halted = false;
   stage.pending = target;
   stage.nonce += 1;
   stage.root.dataset.pending = target;
@@ -29,6 +30,7 @@ function start(stage, pace) {
 
 function halt(stage) {
   stage.halted = true;
+  stage.pending = null;
   clearTimeout(stage.clock);
   send(stage, "stop", {});
 }

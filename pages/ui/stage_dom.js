@@ -142,6 +142,7 @@ function showTab(stage, name) {
   }
   stage.table.hidden = name !== "requests";
   stage.plots.tables.node.hidden = name !== "tables";
+  stage.panels.tables.legend.hidden = name !== "tables";
   if (name === "tables" && stage.frame) stage.draw?.();
 }
 

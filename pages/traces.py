@@ -1,0 +1,129 @@
+"""Your trace: upload a request trace, see what is in it and what has to be clipped, and step it like a scenario."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+
+import pandas as pd
+import streamlit as st
+
+if __name__ == "__main__":  # opened by its own address, Streamlit knows only this file's folder
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from engine.errors import UserError
+from engine.model.load import LoadedModel
+from pages.ui.model_choice import model_choice, offer_real_model, use_model
+from pages.ui.shell import language_switch, menu, shell
+from pages.ui.text import Lang, t
+from pages.ui.workload import TraceChoice
+from scenarios.traces.fit import DEFAULT_FIRST, suggest_step_seconds
+from scenarios.traces.read import FORMATS, read
+from scenarios.traces.record import Trace
+from scenarios.traces.stats import TraceStats, stats
+
+MAX_UPLOAD_MB = 5
+PREVIEW_ROWS = 200
+SKIPPED_SHOWN = 5
+SCALES = (1, 4, 16, 64)
+MAX_FIRST = 64
+
+
+def main() -> None:
+    lang = shell("traces")
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        menu("traces", lang)
+        choice = model_choice(lang)
+        st.space("stretch")
+        language_switch(lang)
+    offer_real_model(choice, lang)
+    loaded = use_model(choice, lang)
+    st.markdown(f"#### {t('trace.page_title', lang)}")
+    st.markdown(t("trace.page_intro", lang))
+    uploaded = st.file_uploader(t("trace.upload", lang), max_upload_size=MAX_UPLOAD_MB, key="trace_file")
+    if uploaded is not None:
+        _show(uploaded.getvalue(), uploaded.name, loaded, lang)
+
+
+def _show(data: bytes, name: str, loaded: LoadedModel, lang: Lang) -> None:
+    formats = ["", *FORMATS]
+    asked = st.selectbox(
+        t("trace.format", lang),
+        formats,
+        format_func=lambda key: t("trace.detect", lang) if not key else FORMATS[key].title,
+        width=330,
+    )
+    try:
+        trace = _read(data, name, asked or None)
+    except UserError as error:
+        st.error(t(error.key, lang, **error.params))
+        return
+    _preview(trace, stats(trace), lang)
+    chosen = _settings(data, trace, lang)
+    try:
+        fitted = chosen.fitted(loaded)
+    except UserError as error:
+        st.error(t(error.key, lang, **error.params))
+        return
+    st.info("\n".join(f"- {t(notice.key, lang, **notice.params)}" for notice in (*trace.notices, *fitted.notices)))
+    if st.button(t("trace.step", lang, n=len(fitted.requests)), type="primary", key="step_trace"):
+        st.session_state["trace"] = chosen
+        st.session_state["scenario"] = chosen.key
+        st.switch_page("pages/step.py")
+
+
+@st.cache_data(max_entries=8, show_spinner=False)
+def _read(data: bytes, name: str, asked: str | None) -> Trace:
+    """Parsed once per file, however often a slider moves."""
+    return read(data, name, asked)
+
+
+def _preview(trace: Trace, facts: TraceStats, lang: Lang) -> None:
+    rate = facts.infinite_cache_hit_rate
+    columns = st.columns(5)
+    columns[0].metric(t("trace.m_format", lang), FORMATS[trace.format].title)
+    columns[1].metric(t("trace.m_requests", lang), f"{facts.requests:,}")
+    columns[2].metric(t("trace.m_span", lang), f"{facts.span_s:,.1f} s")
+    columns[3].metric(t("trace.m_tokens", lang), f"{facts.prompt.total:,} / {facts.output.total:,}")
+    columns[4].metric(t("trace.m_hits", lang), t("trace.no_data", lang) if rate is None else f"{rate:.1%}")
+    if trace.skipped:
+        lines = [
+            t("trace.skipped_line", lang, line=line, reason=t(reason.key, lang, **reason.params))
+            for line, reason in trace.skipped[:SKIPPED_SHOWN]
+        ]
+        st.warning(
+            t("trace.skipped", lang, n=len(trace.skipped)) + "\n" + "\n".join(f"- {line}" for line in lines)
+        )
+    table = pd.DataFrame(
+        [
+            (record.row, record.arrival_s, record.prompt_tokens, record.output_tokens)
+            for record in trace.records[:PREVIEW_ROWS]
+        ],
+        columns=[t(f"trace.c_{column}", lang) for column in ("row", "arrival", "prompt", "output")],
+    )
+    st.dataframe(table, height=240, hide_index=True)
+
+
+def _settings(data: bytes, trace: Trace, lang: Lang) -> TraceChoice:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        first = st.number_input(
+            t("trace.first", lang), 1, min(MAX_FIRST, len(trace.records)), min(DEFAULT_FIRST, len(trace.records))
+        )
+        scale = st.selectbox(
+            t("trace.scale", lang), SCALES, format_func=lambda value: "1" if value == 1 else f"1/{value}"
+        )
+        seconds = st.number_input(
+            t("trace.seconds", lang),
+            min_value=0.0001,
+            max_value=3600.0,
+            value=suggest_step_seconds(trace, int(first)),
+            format="%.4f",
+            help=t("trace.seconds_help", lang),
+        )
+    digest = hashlib.sha256(data + repr((trace.format, first, scale, seconds)).encode()).hexdigest()[:12]
+    return TraceChoice(f"trace-{digest}", trace, int(first), int(scale), float(seconds))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,236 @@
+"""This room's part of the message catalogue: key → (English, 简体中文). `pages/ui/text.py` merges the rooms."""
+
+from __future__ import annotations
+
+MESSAGES: dict[str, tuple[str, str]] = {
+    # scenario files
+    "scenario.unknown": (
+        "There is no scenario called {name}; the library has: {known}.",
+        "没有名为 {name} 的场景；库中有：{known}。",
+    ),
+    "scenario.unreadable": ("{file} cannot be read: {reason}.", "无法读取 {file}：{reason}。"),
+    "scenario.too_big": (
+        "{file} is larger than {limit} MB, which no scenario needs; give a smaller file.",
+        "{file} 超过 {limit} MB，场景文件不需要这么大；请换一个较小的文件。",
+    ),
+    "scenario.bad_yaml": (
+        "{file}, line {line}: this is not YAML ({reason}); correct that line.",
+        "{file} 第 {line} 行：不是合法的 YAML（{reason}）；请更正该行。",
+    ),
+    "scenario.not_mapping": (
+        "{file} must be a list of fields such as title, config and requests; `python -m scenarios schema` shows them.",
+        "{file} 应由 title、config、requests 等字段组成；可用 `python -m scenarios schema` 查看。",
+    ),
+    "scenario.twice": (
+        "{file}, line {line}: the field {field} is given twice; keep one of them.",
+        "{file} 第 {line} 行：字段 {field} 出现了两次；请只保留一个。",
+    ),
+    "scenario.missing_field": (
+        "{file}, line {line}: the field {field} is missing; add it.",
+        "{file} 第 {line} 行：缺少字段 {field}；请补上。",
+    ),
+    "scenario.unknown_field": (
+        "{file}, line {line}: {field} is not a field of a scenario; remove it or correct its name.",
+        "{file} 第 {line} 行：{field} 不是场景的字段；请删除或更正其名称。",
+    ),
+    "scenario.bad_field": (
+        "{file}, line {line}: {field} cannot be used ({reason}); correct it.",
+        "{file} 第 {line} 行：{field} 无法使用（{reason}）；请更正。",
+    ),
+    "scenario.prompt_kind": (
+        "a prompt is a text, a list of {{role, content}} messages or a list of token ids",
+        "提示应为文本、{{role, content}} 消息列表或令牌 id 列表",
+    ),
+    "scenario.same_id": ("two requests are called {id}", "有两个请求都叫 {id}"),
+    # claims
+    "claim.syntax": (
+        "The claim “{claim}” cannot be read: {reason}.",
+        "无法理解断言“{claim}”：{reason}。",
+    ),
+    "claim.too_long": (
+        "The claim “{claim}” is longer than {limit} characters; split it into several claims.",
+        "断言“{claim}”超过 {limit} 个字符；请拆成几条。",
+    ),
+    "claim.not_allowed": (
+        "The claim “{claim}” uses {what}, which claims do not have.",
+        "断言“{claim}”使用了 {what}，断言语法中没有它。",
+    ),
+    "claim.unknown_name": (
+        "The claim “{claim}” names {name}; claims know: {known}.",
+        "断言“{claim}”中的 {name} 未定义；可用的名称有：{known}。",
+    ),
+    "claim.no_such": (
+        "The claim “{claim}” asks for {what}, which is not there at this step.",
+        "断言“{claim}”要查 {what}，但这一步没有它。",
+    ),
+    "claim.types": (
+        "The claim “{claim}” compares or adds things that do not go together: {what}.",
+        "断言“{claim}”对不相容的值做了比较或运算：{what}。",
+    ),
+    "claim.not_truth": (
+        "The claim “{claim}” is {value}, neither true nor false; compare it with something.",
+        "断言“{claim}”的值是 {value}，既非真也非假；请与某个值比较。",
+    ),
+    # trace files
+    "trace.unreadable": ("{file} cannot be read: {reason}.", "无法读取 {file}：{reason}。"),
+    "trace.too_big": (
+        "{file} is larger than {limit} MB; cut it to its first rows.",
+        "{file} 超过 {limit} MB；请只保留开头的若干行。",
+    ),
+    "trace.unpacks_too_big": (
+        "{file} unpacks to more than {limit} MB; cut it to its first rows.",
+        "{file} 解压后超过 {limit} MB；请只保留开头的若干行。",
+    ),
+    "trace.too_many_rows": (
+        "{file} has {rows} rows, but at most {limit} can be read; cut it to its first rows.",
+        "{file} 有 {rows} 行，最多可读 {limit} 行；请只保留开头的若干行。",
+    ),
+    "trace.bad_gzip": (
+        "{file} begins like a gzip file but cannot be unpacked; it is cut short or damaged, so fetch it again.",
+        "{file} 的开头是 gzip 格式，但无法解压；文件不完整或已损坏，请重新下载。",
+    ),
+    "trace.other_kind": (
+        "{file} is a {what} file; a trace is CSV or JSON text, plain or gzip.",
+        "{file} 是 {what} 文件；请求轨迹应为 CSV 或 JSON 文本（可用 gzip 压缩）。",
+    ),
+    "trace.binary": (
+        "{file} is a binary file; a trace is CSV or JSON text, plain or gzip.",
+        "{file} 是二进制文件；请求轨迹应为 CSV 或 JSON 文本（可用 gzip 压缩）。",
+    ),
+    "trace.not_utf8": (
+        "{file}, line {line}: the text is not UTF-8; save the file as UTF-8.",
+        "{file} 第 {line} 行：文本不是 UTF-8 编码；请另存为 UTF-8。",
+    ),
+    "trace.empty": (
+        "{file} is empty; a trace has at least one request.",
+        "{file} 是空的；请求轨迹至少要有一个请求。",
+    ),
+    "trace.no_rows": (
+        "{file} has the columns {columns} but no row below them; a trace has at least one request.",
+        "{file} 有列 {columns}，但下面没有任何行；请求轨迹至少要有一个请求。",
+    ),
+    "trace.bad_json": (
+        "{file}, line {line}, column {column}: this is not JSON; correct that place or save one object a line.",
+        "{file} 第 {line} 行第 {column} 列：不是合法的 JSON；请更正该处，或每行保存一个对象。",
+    ),
+    "trace.no_json_rows": (
+        "{file}, line {line}: this is not JSON, nor is any other line; a JSON trace has one object a line.",
+        "{file} 第 {line} 行不是 JSON，其余各行也不是；JSON 轨迹应每行一个对象。",
+    ),
+    "trace.no_objects": (
+        "{file} is a JSON list without objects; each request of a trace is an object with its lengths.",
+        "{file} 是 JSON 列表，但其中没有对象；轨迹中的每个请求应是带长度的对象。",
+    ),
+    "trace.bad_csv": (
+        "{file}, line {line}: this is not CSV (a quote is never closed?); correct that line.",
+        "{file} 第 {line} 行：不是合法的 CSV（是否有未闭合的引号？）；请更正该行。",
+    ),
+    "trace.unknown_format": (
+        "There is no trace format called {format}; choose one of: {known}.",
+        "没有名为 {format} 的轨迹格式；请选择：{known}。",
+    ),
+    "trace.missing_column": (
+        "{file} looks like the {format} format but has no column {missing}; its columns are: {columns}.",
+        "{file} 像是 {format} 格式，但缺少列 {missing}；现有的列：{columns}。",
+    ),
+    "trace.unknown_columns": (
+        "{file} has no column of prompt lengths that a known trace has ({prompt_columns}); its columns are: {columns}.",
+        "{file} 中没有任何已知轨迹格式的提示长度列（{prompt_columns}）；现有的列：{columns}。",
+    ),
+    "trace.all_bad": (
+        "{file}: none of its {rows} rows is a request; the first fault is in line {line}: {reason}.",
+        "{file}：{rows} 行中没有一行是请求；第一处问题在第 {line} 行：{reason}。",
+    ),
+    "trace.row.not_json": ("the line is not a JSON object", "该行不是 JSON 对象"),
+    "trace.row.not_object": ("the item is not a JSON object", "该项不是 JSON 对象"),
+    "trace.row.missing": ("{column} is missing", "缺少 {column}"),
+    "trace.row.zero_tokens": ("zero tokens: {column} is 0, a failed call", "零令牌：{column} 为 0，是失败的调用"),
+    "trace.row.not_whole": ("{column} is {value}, not a whole number", "{column} 为 {value}，不是整数"),
+    "trace.row.not_number": ("{column} is {value}, not a number", "{column} 为 {value}，不是数字"),
+    "trace.row.range": (
+        "{column} is {value}, but it must be between 1 and {limit}",
+        "{column} 为 {value}，但必须在 1 与 {limit} 之间",
+    ),
+    "trace.row.not_time": ("{column} is {value}, not a date and time", "{column} 为 {value}，不是日期时间"),
+    "trace.row.not_ids": ("{column} is {value}, not a list of whole numbers", "{column} 为 {value}，不是整数列表"),
+    "trace.row.no_text": ("{column} has no text", "{column} 没有文本"),
+    "trace.images_ignored": (
+        "The column {column} is ignored: only text tokens are replayed.",
+        "忽略了列 {column}：只重放文本令牌。",
+    ),
+    "trace.no_arrival": (
+        "There is no column {column}: all requests arrive at once.",
+        "没有列 {column}：所有请求同时到达。",
+    ),
+    "trace.lengths_estimated": (
+        "Prompt lengths are estimated from the text (4 bytes a token) until the model's tokenizer counts them.",
+        "在模型分词器计数之前，提示长度按文本估算（每个令牌 4 字节）。",
+    ),
+    "trace.uneven_ids": (
+        "In {rows} of {total} rows the block ids do not cover the prompt exactly; tokens without an id are not shared.",
+        "{total} 行中有 {rows} 行的块 id 与提示长度不完全对应；没有 id 的令牌不会被共享。",
+    ),
+    "trace.sorted": (
+        "{rows} rows arrived earlier than the row before them; the requests were put in order of time.",
+        "有 {rows} 行的到达时间早于前一行；请求已按时间排序。",
+    ),
+    # fitting a trace to the engine
+    "trace.fit.no_room": (
+        "The engine holds {room} tokens a request, too few for a prompt and an output; raise num_blocks.",
+        "引擎每个请求只能容纳 {room} 个令牌，放不下提示与输出；请增大 num_blocks。",
+    ),
+    "trace.fit.range": (
+        "{field} is {value}, but it must be at least {low}.",
+        "{field} 为 {value}，但必须不小于 {low}。",
+    ),
+    "trace.fit.scale": (
+        "scale is {scale}, but blocks of {block} tokens can be divided by {limit} at most and stay apart.",
+        "scale 为 {scale}，但 {block} 个令牌的块最多只能除以 {limit}，否则无法区分。",
+    ),
+    "trace.fit.first": (
+        "{kept} of {total} requests are taken: the first to arrive.",
+        "共 {total} 个请求，只取最先到达的 {kept} 个。",
+    ),
+    "trace.fit.scaled": (
+        "All lengths are divided by {scale}.",
+        "所有长度都除以 {scale}。",
+    ),
+    "trace.fit.prompt": (
+        "{rows} of {total} rows were clipped to {limit} prompt tokens or fewer: a request has room for {room} tokens.",
+        "{total} 行中有 {rows} 行的提示被截到 {limit} 个令牌或更少：每个请求可容纳 {room} 个令牌。",
+    ),
+    "trace.fit.output": (
+        "{rows} of {total} rows were clipped to {limit} output tokens or fewer.",
+        "{total} 行中有 {rows} 行的输出被截到 {limit} 个令牌或更少。",
+    ),
+    "trace.fit.text": (
+        "The trace has no text: sample passages stand in, with the trace's lengths and shared prefixes.",
+        "轨迹中没有文本：提示由示例段落拼成，长度与共享前缀和轨迹一致。",
+    ),
+    "trace.fit.text_no_ids": (
+        "The trace has no text: sample passages stand in, with the trace's lengths; none share a prefix.",
+        "轨迹中没有文本：提示由示例段落拼成，长度与轨迹一致，彼此没有共享前缀。",
+    ),
+    # command line
+    "run.bad_set": ("--set {text} is not of the form name=value.", "--set {text} 不是 名称=值 的形式。"),
+    "run.no_file": (
+        "There is neither a scenario nor a file called {name}; the library has: {known}.",
+        "没有名为 {name} 的场景或文件；库中有：{known}。",
+    ),
+    "run.too_long": (
+        "The run is not over after {limit} steps; take fewer requests with --first or shorter ones with --scale.",
+        "运行 {limit} 步后仍未结束；请用 --first 减少请求，或用 --scale 缩短请求。",
+    ),
+    "run.claim": (
+        "The claim “{claim}” of the note at step {step} is false.",
+        "第 {step} 步注释中的断言“{claim}”不成立。",
+    ),
+    "run.note_late": (
+        "There is a note at step {step}, but the run ends with step {last}.",
+        "第 {step} 步有注释，但运行在第 {last} 步就结束了。",
+    ),
+    "run.law": (
+        "Law {law} is broken at step {step} by {culprit}.",
+        "第 {step} 步违反了定律 {law}：{culprit}。",
+    ),
+}

@@ -1,0 +1,92 @@
+"""A real kvscope server and a real Chromium, for end-to-end tests, screenshots and benchmarks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+ROOT = Path(__file__).parents[2]
+START_SECONDS = 90
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+CHROMIUM_FLAGS = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+
+
+def find_chromium() -> str | None:
+    return next((path for name in BROWSERS if (path := shutil.which(name))), None)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def serving(*arguments: str, **environment: str) -> Iterator[str]:
+    """Runs the app as `make run` does; gives its address once the health check answers."""
+    port = _free_port()
+    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port)]
+    command += ["--server.address", "127.0.0.1", "--", *arguments]
+    process = subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
+    )
+    try:
+        address = f"http://127.0.0.1:{port}"
+        _wait_until_healthy(address, process)
+        yield address
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def _wait_until_healthy(address: str, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise RuntimeError(f"the server ended with status {process.returncode}")
+        try:
+            urllib.request.urlopen(f"{address}/healthz", timeout=1)
+            return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.1)
+    raise RuntimeError("the server did not answer")
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(CHROMIUM_FLAGS))
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def listen(page: Page) -> list[str]:
+    """Collects what the page writes to the console as an error, and what it throws."""
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    return complaints
+
+
+def wait_for_step(page: Page, step: int, timeout_ms: float = 30_000) -> None:
+    """Until every visible diagram shows `step` (-1: nothing run yet)."""
+    page.wait_for_selector(f'.kv-stage[data-step="{step}"][data-drawn="{step}"]', timeout=timeout_ms)

@@ -1,0 +1,151 @@
+"""What a stranger does, in a real Chromium: step a scenario to its end, go back, reload, upload a trace and step it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from engine.model.weights import find_smollm2
+from tests.browser.server import chromium, find_chromium, listen, serving, wait_for_step
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine (Debian: apt install chromium)"),
+]
+TRACES = Path(__file__).parents[1] / "traces"
+PAGES = ("/", "/step", "/traces")
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with serving() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    opened = browser.new_page(viewport={"width": 1440, "height": 900})
+    complaints = listen(opened)
+    yield opened
+    opened.close()
+    assert complaints == []
+
+
+def press(page: Page, key: str, times: int = 1) -> None:
+    for _ in range(times):
+        page.keyboard.press(key)
+
+
+def shown_step(page: Page) -> int:
+    return int(page.locator(".kv-stage").get_attribute("data-step") or "-1")
+
+
+def run_to_end(page: Page) -> int:
+    page.keyboard.press("End")
+    page.wait_for_selector('.kv-stage[data-running="false"][data-done="true"]', timeout=120_000)
+    last = shown_step(page)
+    wait_for_step(page, last)
+    return last
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_cold_link_to_each_page(browser: Browser, path: str) -> None:
+    """On a server that nobody has visited yet, which is where Streamlit's pages folder has its trap."""
+    with serving() as fresh:
+        opened = browser.new_page()
+        complaints = listen(opened)
+        opened.goto(f"{fresh}{path}?model=toy&lang=en")
+        expect(opened.get_by_text("kvscope", exact=True)).to_be_visible(timeout=30_000)
+        expect(opened.get_by_text("Page not found")).to_have_count(0)
+        if path != "/traces":
+            wait_for_step(opened, -1)
+        opened.close()
+        assert complaints == []
+
+
+def test_step_back_and_forth_and_to_the_end(page: Page, address: str) -> None:
+    page.goto(f"{address}/?scenario=three_requests&model=toy&lang=en")
+    wait_for_step(page, -1)
+    press(page, "ArrowRight", 2)
+    wait_for_step(page, 1)
+    press(page, "ArrowLeft")
+    wait_for_step(page, 0)
+    last = run_to_end(page)
+    assert last > 3
+    press(page, "Home")
+    wait_for_step(page, -1)
+    press(page, "ArrowRight", 10)
+    wait_for_step(page, min(9, last))
+
+
+def test_diagrams_keep_their_nodes_while_stepping(page: Page, address: str) -> None:
+    page.goto(f"{address}/?scenario=three_requests&model=toy&lang=en")
+    wait_for_step(page, -1)
+    press(page, "ArrowRight")
+    wait_for_step(page, 0)
+    page.evaluate("document.querySelectorAll('.js-plotly-plot').forEach((plot, i) => plot.dataset.mine = i)")
+    before = page.locator(".js-plotly-plot").count()
+    press(page, "ArrowRight")
+    wait_for_step(page, 1)
+    assert page.locator(".js-plotly-plot[data-mine]").count() == before > 2
+
+
+def test_the_link_opens_the_same_step_elsewhere(page: Page, address: str) -> None:
+    page.goto(f"{address}/?scenario=memory_pressure&model=toy&step=4&lang=zh")
+    wait_for_step(page, 3)
+    press(page, "ArrowRight")
+    wait_for_step(page, 4)
+    page.wait_for_url("**step=5**")
+    link = page.url
+    page.goto("about:blank")
+    page.goto(link)
+    wait_for_step(page, 4)
+
+
+def test_nonsense_in_the_link_is_no_traceback(page: Page, address: str) -> None:
+    page.goto(f"{address}/?scenario=%3Cscript%3E&step=-7e9&lang=xx&model=../../etc&select=%00")
+    wait_for_step(page, -1)
+    expect(page.get_by_text("Traceback")).to_have_count(0)
+
+
+@pytest.mark.skipif(find_smollm2() is None, reason="the SmolLM2 weights are not installed (make model)")
+@pytest.mark.model
+def test_real_model_writes_real_text(page: Page, address: str) -> None:
+    page.goto(f"{address}/?scenario=shared_prefix&model=smollm2&lang=en")
+    wait_for_step(page, -1, timeout_ms=60_000)
+    press(page, "ArrowRight", 3)
+    wait_for_step(page, 2, timeout_ms=60_000)
+    run_to_end(page)
+    expect(page.locator(".kv-stage")).to_contain_text("laws hold")
+
+
+class TestUpload:
+    def upload(self, page: Page, address: str, name: str, lang: str = "en") -> None:
+        page.goto(f"{address}/traces?model=toy&lang={lang}")
+        page.locator('input[type="file"]').set_input_files(TRACES / name)
+
+    def test_azure_file_is_previewed_clipped_and_stepped(self, page: Page, address: str) -> None:
+        self.upload(page, address, "azure_conv_first40.csv")
+        expect(page.get_by_text("Azure", exact=False).first).to_be_visible(timeout=20_000)
+        expect(page.get_by_text("clipped", exact=False).first).to_be_visible()
+        page.get_by_role("button", name="Step these").click()
+        wait_for_step(page, -1)
+        press(page, "ArrowRight", 3)
+        wait_for_step(page, 2)
+
+    def test_a_wrong_file_gets_a_sentence(self, page: Page, address: str) -> None:
+        page.goto(f"{address}/traces?model=toy&lang=en")
+        page.locator('input[type="file"]').set_input_files(
+            {"name": "cat.png", "mimeType": "image/png", "buffer": b"\\x89PNG\\r\\n\\x1a\\n" + bytes(range(256))}
+        )
+        expect(page.get_by_role("alert").first).to_be_visible(timeout=20_000)
+        expect(page.get_by_text("Traceback")).to_have_count(0)

@@ -1,0 +1,145 @@
+"""Sentences say what the events say, with their numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from engine.events import (
+    Admitted,
+    BlockAllocated,
+    BlockFreed,
+    BlockTouched,
+    Event,
+    HashEvicted,
+    Preempted,
+    PrefixLookup,
+    RequestArrived,
+    RequestFinished,
+    Scheduled,
+    Waited,
+    WaitReason,
+)
+from engine.timeline import Step
+from pages.ui.text import LANGS
+from pages.ui.why import MAX_SENTENCES, sentences
+from tests.pages.fakes import RUNS, lanes
+
+
+def step_with(*events: Event) -> Step:
+    return replace(lanes().steps[3], events=events)
+
+
+def texts(*events: Event) -> list[str]:
+    return [item.text for item in sentences(step_with(*events), "en")]
+
+
+def test_admission_is_a_sum() -> None:
+    found = texts(
+        PrefixLookup("A", tokens=24, hit_tokens=16, limit=16, blocks=(1,), resumed=False),
+        Admitted("A", hit_tokens=16, resumed=False),
+        Scheduled("A", tokens=8, start=16, work="prefill"),
+    )
+    assert found == ["A is admitted: 24 prompt tokens − 16 found in cache = 8 to compute."]
+
+
+def test_chunked_admission_says_how_much_comes_now() -> None:
+    found = texts(
+        PrefixLookup("A", tokens=200, hit_tokens=0, limit=192, blocks=(), resumed=False),
+        Admitted("A", hit_tokens=0, resumed=False),
+        Scheduled("A", tokens=64, start=0, work="prefill"),
+    )
+    assert found[0].endswith("= 200 to compute, 64 of them in this step (chunked prefill).")
+
+
+def test_full_hit_still_computes_the_last_token() -> None:
+    found = texts(
+        PrefixLookup("A", tokens=17, hit_tokens=16, limit=16, blocks=(1,), resumed=False),
+        Admitted("A", hit_tokens=16, resumed=False),
+        Scheduled("A", tokens=1, start=16, work="prefill"),
+    )
+    assert "the last token is always computed" in found[0]
+
+
+def test_resumed_request_recomputes_known_tokens() -> None:
+    found = texts(
+        PrefixLookup("A", tokens=40, hit_tokens=32, limit=32, blocks=(1, 2), resumed=True),
+        Admitted("A", hit_tokens=32, resumed=True),
+        Scheduled("A", tokens=8, start=32, work="recompute"),
+    )
+    assert found == ["A resumes: 40 known tokens − 32 found in cache = 8 to recompute."]
+
+
+def test_preemption_names_victim_beneficiary_and_numbers() -> None:
+    event = Preempted("C", beneficiary="A", need=1, have=0, lost_tokens=36)
+    assert texts(event) == ["Preempted C so that A gets a block: 1 needed, 0 free. C loses 36 computed tokens."]
+    assert "preempts itself" in texts(replace(event, beneficiary="C"))[0]
+    item = sentences(step_with(event), "en")[0]
+    assert (item.tone, item.request, item.source) == ("preempt", "C", "Scheduler._preempt_request")
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        (WaitReason("blocks", need=3, have=1), "B waits: blocks, 3 needed, 1 free."),
+        (WaitReason("sequences", need=4, have=4), "B waits: sequence limit, 4 of 4 running."),
+        (WaitReason("tokens", need=80, have=12), "B waits: token budget, 80 tokens wanted, 12 left in this step."),
+        (WaitReason("preemption"), "B waits: a request was preempted in this step, so nobody is admitted."),
+    ],
+)
+def test_wait_reasons_carry_their_numbers(reason: WaitReason, words: str) -> None:
+    assert texts(Waited("B", reason)) == [words]
+
+
+def test_those_behind_the_same_blocker_share_a_sentence() -> None:
+    behind = WaitReason("head_of_line", behind="B")
+    found = texts(Waited("B", WaitReason("blocks", 3, 1)), Waited("C", behind), Waited("D", behind))
+    assert found[1] == "C and D wait behind B: nobody overtakes the head of the queue."
+
+
+def test_hits_tell_shared_from_revived() -> None:
+    found = texts(BlockTouched(1, "B", 2, revived=False), BlockTouched(3, "B", 1, revived=True))
+    assert "shares block #1" in found[0] and "ref count now 2" in found[0]
+    assert "revives block #3" in found[1]
+
+
+def test_eviction_is_named_with_its_cause() -> None:
+    found = texts(HashEvicted(7, "abc", "D"), BlockAllocated(7, "D", 2))
+    assert found[0] == "From the head of the free queue: D gets #7."
+    assert "#7 is forgotten" in found[1] and "D needed it" in found[1]
+
+
+def test_finish_says_where_the_blocks_went() -> None:
+    found = texts(
+        RequestFinished("A", "length", 10),
+        BlockFreed(4, "A", 0, "head", "finished"),
+        BlockFreed(3, "A", 0, "tail", "finished"),
+        BlockFreed(1, "A", 1, None, "finished"),
+    )
+    assert found == [
+        "A finishes (length reached) after 10 tokens; #3 to the tail, still cached; #4 to the head, not cached; "
+        "#1 stay with others."
+    ]
+
+
+def test_many_arrivals_are_one_sentence() -> None:
+    found = texts(*(RequestArrived(name, 10, 5) for name in "ABC"))
+    assert found == ["A, B and C arrive with 10, 10 and 10 prompt tokens."]
+
+
+@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("lang", LANGS)
+def test_every_step_says_something_and_not_too_much(name: str, lang: str) -> None:
+    for step in RUNS[name]().steps:
+        found = sentences(step, "zh" if lang == "zh" else "en")
+        assert 1 <= len(found) <= MAX_SENTENCES
+        assert all(item.text and "{" not in item.text for item in found)
+
+
+def test_preemptions_survive_the_cut() -> None:
+    events: list[Event] = [Waited(f"w{n}", WaitReason("blocks", 3, 1)) for n in range(20)]
+    found = sentences(step_with(*events, Preempted("C", "A", 1, 0, 36)), "en")
+    assert found[0].tone == "preempt"
+    assert found[-1].text == "14 more changes."
+    assert len(found) == MAX_SENTENCES
