@@ -109,7 +109,6 @@ def _stage(session: Session, loaded: LoadedModel, lang: Lang) -> None:
 
 def _frame(session: Session, loaded: LoadedModel, lang: Lang) -> dict[str, Any]:
     workload = session.workload
-    notice = t("page.scripted", lang, requests=listing(list(workload.scripted), lang)) if workload.scripted else ""
     return frame(
         session.steps,
         session.cursor,
@@ -122,8 +121,15 @@ def _frame(session: Session, loaded: LoadedModel, lang: Lang) -> dict[str, Any]:
         running=session.is_running,
         done=session.is_over,
         ack=st.session_state.get("seek_nonce", 0),
-        notice=st.session_state.pop("stage_notice", notice),
+        notice=_notice(session, lang),
     )
+
+
+def _notice(session: Session, lang: Lang) -> str:
+    if session.failure is not None:
+        return t("page.step_failed", lang, step=len(session.steps), reason=session.failure)
+    scripted = list(session.workload.scripted)
+    return t("page.scripted", lang, requests=listing(scripted, lang)) if scripted else ""
 
 
 def _on_seek(session: Session) -> None:

@@ -47,11 +47,11 @@ def main() -> None:
 
 
 def _show(data: bytes, name: str, loaded: LoadedModel, lang: Lang) -> None:
-    formats = ["", *FORMATS]
+    formats: list[str] = ["", *FORMATS]
     asked = st.selectbox(
         t("trace.format", lang),
         formats,
-        format_func=lambda key: t("trace.detect", lang) if not key else FORMATS[key].title,
+        format_func=lambda name: t(f"trace.format_{name or 'any'}", lang),
         width=330,
     )
     try:
@@ -82,7 +82,7 @@ def _read(data: bytes, name: str, asked: str | None) -> Trace:
 def _preview(trace: Trace, facts: TraceStats, lang: Lang) -> None:
     rate = facts.infinite_cache_hit_rate
     columns = st.columns(5)
-    columns[0].metric(t("trace.m_format", lang), FORMATS[trace.format].title)
+    columns[0].metric(t("trace.m_format", lang), t(f"trace.format_{trace.format}", lang))
     columns[1].metric(t("trace.m_requests", lang), f"{facts.requests:,}")
     columns[2].metric(t("trace.m_span", lang), f"{facts.span_s:,.1f} s")
     columns[3].metric(t("trace.m_tokens", lang), f"{facts.prompt.total:,} / {facts.output.total:,}")

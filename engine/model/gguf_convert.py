@@ -13,7 +13,7 @@ from torch import Tensor
 
 from engine.model.errors import ModelError
 from engine.model.source import Progress, SourceModel, fuse, part_names
-from engine.model.spec import LlamaSpec
+from engine.model.spec import LlamaSpec, default_head_dim
 
 # Part → GGUF tensor name; see `gguf.MODEL_TENSORS`.
 _GGUF_NAMES = {
@@ -87,7 +87,7 @@ def _read_spec(fields: _Fields, tensor_names: set[str]) -> LlamaSpec:
     fields.only("llama.rope.scaling.type", fields.get("llama.rope.scaling.type", "none"), ("none",))
     fields.only("llama.expert_count", fields.get("llama.expert_count", 0), (0,))
     hidden, heads = fields.need("llama.embedding_length"), fields.need("llama.attention.head_count")
-    head_dim = fields.get("llama.attention.key_length", hidden // heads)
+    head_dim = fields.get("llama.attention.key_length", default_head_dim(hidden, heads))
     rotated = fields.get("llama.rope.dimension_count", head_dim)
     fields.only("llama.rope.dimension_count", rotated, (head_dim,))
     return LlamaSpec(

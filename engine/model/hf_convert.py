@@ -13,7 +13,7 @@ from torch import Tensor
 
 from engine.model.errors import ModelError
 from engine.model.source import Progress, SourceModel, fuse, part_names
-from engine.model.spec import LlamaSpec
+from engine.model.spec import LlamaSpec, default_head_dim
 
 _HF_NAMES = {
     "embed": "model.embed_tokens.weight", "norm": "model.norm.weight", "lm_head": "lm_head.weight",
@@ -43,7 +43,7 @@ def read_folder(folder: Path, progress: Progress) -> SourceModel:
         title=folder.name,
         spec=spec,
         tensors=_read_tensors(folder, spec, progress),
-        tokenizer_json=tokenizer_file.read_text(encoding="utf-8"),
+        tokenizer_json=tokenizer_file.read_text(encoding="utf-8", errors="replace"),
         chat_template=_chat_template(folder, texts),
         eos_ids=frozenset() if eos is None else frozenset([eos] if isinstance(eos, int) else eos),
         bos_token=_token_text(texts.get("bos_token")),
@@ -84,6 +84,8 @@ def _read_spec(path: Path, config: dict[str, Any]) -> LlamaSpec:
 
     # transformers 5 writes "rope_parameters"; before, "rope_scaling" beside "rope_theta".
     rope = get("rope_parameters", get("rope_scaling", {}))
+    if not isinstance(rope, dict):
+        rope = {"rope_type": rope}
     for field, value, supported in (
         ("model_type", need("model_type"), "llama"),
         ("rope_scaling", rope.get("rope_type", rope.get("type", "default")), "default"),
@@ -101,7 +103,7 @@ def _read_spec(path: Path, config: dict[str, Any]) -> LlamaSpec:
         hidden_size=need("hidden_size"),
         num_heads=heads,
         num_kv_heads=get("num_key_value_heads", heads),
-        head_dim=get("head_dim", need("hidden_size") // heads),
+        head_dim=get("head_dim", default_head_dim(need("hidden_size"), heads)),
         intermediate_size=need("intermediate_size"),
         vocab_size=need("vocab_size"),
         max_positions=get("max_position_embeddings", 2048),

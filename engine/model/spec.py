@@ -71,3 +71,10 @@ class LlamaSpec:
             shapes[f"layers.{layer}.gate_up"] = (2 * inner, hidden)
             shapes[f"layers.{layer}.down"] = (hidden, inner)
         return shapes
+
+
+def default_head_dim(hidden_size: object, num_heads: object) -> int:
+    """Head size of a file that does not state one; 0 when its numbers are not even numbers, for LlamaSpec to refuse."""
+    if isinstance(hidden_size, int) and isinstance(num_heads, int) and num_heads > 0:
+        return hidden_size // num_heads
+    return 0

@@ -6,7 +6,7 @@ import math
 
 from engine.timeline import KernelRow
 from pages.figures.block_tables import short
-from pages.figures.primitives import Figure, Rects, Texts, block_ref, escape, label_axis, layout
+from pages.figures.primitives import Figure, Rects, Texts, block_ref, escape, label_axis, layout, slots
 from pages.ui.text import Lang, t
 from pages.ui.theme import Palette, blend
 
@@ -42,6 +42,8 @@ def attention(row: KernelRow | None, palette: Palette, lang: Lang) -> Figure:
         heads = row.attention_mass.shape[0]
     positions = _visible(len(blocks))
     colors = shades(palette)
+    places = slots(0, "head", "position", "block", "percent")
+    template = t("hover.attention", lang, id=escape(row.request) if row is not None else "", **places)
     if row is not None:
         mass = row.attention_mass.tolist()
         for column, position in enumerate(positions):
@@ -58,15 +60,7 @@ def attention(row: KernelRow | None, palette: Palette, lang: Lang) -> Figure:
                     0.9,
                     colors[shade_of(share)],
                     ref=block_ref(block),
-                    hover=t(
-                        "hover.attention",
-                        lang,
-                        id=escape(row.request),
-                        head=head,
-                        block=block,
-                        position=position,
-                        percent=f"{share * 100:.1f}",
-                    ),
+                    values=(head, position, block, f"{share * 100:.1f}"),
                 )
     every = 1 if len(positions) <= 8 else 2 if len(positions) <= 12 else 3
     ticks = [
@@ -76,7 +70,7 @@ def attention(row: KernelRow | None, palette: Palette, lang: Lang) -> Figure:
     ]
     head_ticks = sorted({0, heads // 2, heads - 1}) if heads else []
     return {
-        "data": [cells.trace(), gaps.trace()],
+        "data": [cells.trace(template=template), gaps.trace()],
         "layout": layout(
             palette,
             label_axis(

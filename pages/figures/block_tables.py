@@ -8,7 +8,7 @@ from typing import Literal
 from engine.request import RequestStatus
 from engine.snapshot import RequestView, Snapshot
 from pages.figures.marks import GLYPHS, MarkKind, Marks, Selection, selected_blocks, selected_requests
-from pages.figures.pool import block_sentence, ring_color
+from pages.figures.pool import block_template, block_values, ring_color
 from pages.figures.primitives import (
     CLEAR,
     Figure,
@@ -20,6 +20,7 @@ from pages.figures.primitives import (
     hidden_axis,
     layout,
     request_ref,
+    slots,
 )
 from pages.ui.text import Lang, t
 from pages.ui.theme import Palette
@@ -107,6 +108,8 @@ def block_tables(snapshot: Snapshot, marks: Marks, selection: Selection | None, 
     names = Texts("names", 14 if large else 12.5, palette.sans, "middle left")
     words = Texts("words", 13.5 if large else 12.5, palette.sans, "middle right")
     pool = snapshot.pool
+    heading = t("hover.table", lang, **slots(0, "id", "position", "block"))
+    template = f"{heading}<br>{block_template(snapshot, lang, first=2)}"
 
     for row, view in enumerate(views):
         faded_row = bright_requests is not None and view.id not in bright_requests
@@ -132,8 +135,8 @@ def block_tables(snapshot: Snapshot, marks: Marks, selection: Selection | None, 
                 share = pool.fill[block] / pool.block_size
                 gauges.add(column + 0.06, row + 0.7, 0.88 * share, 0.16, fill, faded=faded)
                 fill, ink = palette.card, palette.text
-            mark = marks.get(block)
-            hover = t("hover.table", lang, id=escape(view.id), position=position, block=block)
+            # The others that share the block had it before; only who got it now is marked.
+            mark = marks[block].kind if block in marks and view.id in marks[block].requests else None
             chips.add(
                 column + 0.06,
                 row + 0.14,
@@ -144,7 +147,7 @@ def block_tables(snapshot: Snapshot, marks: Marks, selection: Selection | None, 
                 line_width=2 if partial else 1,
                 faded=faded,
                 ref=block_ref(block),
-                hover=hover + "<br>" + block_sentence(snapshot, block, owners, mark, lang),
+                values=(escape(view.id), position, *block_values(snapshot, block, owners, mark, lang)),
             )
             if mark is not None:
                 rings.add(column + 0.01, row + 0.06, 0.98, 0.88, CLEAR, line=ring_color(mark, palette), line_width=2.5)
@@ -163,7 +166,7 @@ def block_tables(snapshot: Snapshot, marks: Marks, selection: Selection | None, 
     return {
         "data": [
             rings.trace(),
-            chips.trace(),
+            chips.trace(template=template),
             gauges.trace(),
             ids.trace(),
             names.trace(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.snapshot import Snapshot
 from pages.figures.marks import Marks, Selection, block_state, selected_blocks
-from pages.figures.pool import block_sentence, ring_color
+from pages.figures.pool import ring_color
 from pages.figures.primitives import (
     CLEAR,
     Figure,
@@ -14,6 +14,7 @@ from pages.figures.primitives import (
     block_ref,
     hidden_axis,
     layout,
+    slots,
 )
 from pages.ui.text import Lang, t
 from pages.ui.theme import Palette
@@ -31,7 +32,7 @@ def free_queue(snapshot: Snapshot, marks: Marks, selection: Selection | None, pa
     small = snapshot.pool.num_blocks - 1 <= SMALL_COLUMNS * SMALL_ROWS - 2
     columns, rows = (SMALL_COLUMNS, SMALL_ROWS) if small else (COLUMNS, ROWS)
     items = _elided(list(queue), columns * rows - 2)
-    owners = snapshot.owners()
+    template = t("hover.queue", lang, n=len(queue), **slots(0, "block", "place", "state"))
     bright = selected_blocks(selection, snapshot)
     rings, chips = Rects("rings", radius=5), Rects("chips", radius=4)
     ids = Texts("ids", 14 if small else 12.5, palette.mono)
@@ -61,15 +62,12 @@ def free_queue(snapshot: Snapshot, marks: Marks, selection: Selection | None, pa
             line=palette.cached if cached else palette.free_line,
             faded=faded,
             ref=block_ref(item),
-            hover=t("hover.queue", lang, place=index + 1, n=len(queue))
-            + "<br>"
-            + block_sentence(snapshot, item, owners, marks.get(item), lang),
+            values=(item, index + 1, t("state.cached" if cached else "state.empty", lang)),
         )
         ink = palette.on_cached if cached else palette.text
         ids.add(column + 0.45, row + 0.5, str(item), palette.muted if faded else ink)
-        mark = "new" if place == 0 else marks.get(item)
-        if mark is not None:
-            color = palette.new if place == 0 else ring_color(mark, palette)
+        if place == 0 or item in marks:
+            color = palette.new if place == 0 else ring_color(marks[item].kind, palette)
             rings.add(column + 0.04, row + 0.09, 0.82, 0.82, CLEAR, line=color, line_width=2 if place else 2.5)
     row, column = divmod(slot, columns)
     if items:
@@ -89,7 +87,7 @@ def free_queue(snapshot: Snapshot, marks: Marks, selection: Selection | None, pa
         "cliponaxis": False,
     }
     return {
-        "data": [rings.trace(), chips.trace(), ids.trace(), arrows, ends.trace()],
+        "data": [rings.trace(), chips.trace(template=template), ids.trace(), arrows, ends.trace()],
         "layout": layout(palette, hidden_axis(-0.1, columns), hidden_axis(rows, 0), (8, 4, 2, 4)),
     }
 

@@ -23,7 +23,16 @@ class Selection:
     id: str | int
 
 
-Marks = dict[int, MarkKind]
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What happened to a block in this step, and for which requests."""
+
+    kind: MarkKind
+    requests: frozenset[str]
+
+
+Marks = dict[int, Mark]
+_RANK: dict[MarkKind, int] = {"new": 0, "hit": 1, "evicted": 2, "freed": 3}
 
 
 def block_marks(events: Iterable[Event], snapshot: Snapshot) -> Marks:
@@ -32,29 +41,23 @@ def block_marks(events: Iterable[Event], snapshot: Snapshot) -> Marks:
     A block taken and given back within the step is only shown as freed; one whose cached content was thrown
     away to be handed out again is shown as evicted rather than new.
     """
-    marks: Marks = {}
-    rank: dict[MarkKind, int] = {"new": 0, "hit": 1, "evicted": 2, "freed": 3}
+    found: dict[int, dict[MarkKind, set[str]]] = {}
     for event in events:
-        kind: MarkKind | None = None
-        block = 0
         if isinstance(event, BlockAllocated):
-            kind, block = "new", event.block
+            found.setdefault(event.block, {}).setdefault("new", set()).add(event.request)
         elif isinstance(event, HashEvicted):
-            kind, block = "evicted", event.block
+            found.setdefault(event.block, {}).setdefault("evicted", set()).add(event.request)
         elif isinstance(event, BlockTouched):
-            kind, block = "hit", event.block
+            found.setdefault(event.block, {}).setdefault("hit", set()).add(event.request)
         elif isinstance(event, BlockFreed) and event.to is not None:
-            kind, block = "freed", event.block
-        if kind is not None and (block not in marks or rank[kind] > rank[marks[block]]):
-            marks[block] = kind
-    reference = snapshot.pool.ref_count
-    # A freed block may be handed out again by the same step, and a new one given back.
-    for block, kind in list(marks.items()):
-        if (kind == "freed") == (reference[block] > 0):
-            if kind == "freed":
-                marks[block] = "new"
-            else:
-                del marks[block]
+            found.setdefault(event.block, {}).setdefault("freed", set()).add(event.request)
+    marks: Marks = {}
+    for block, kinds in found.items():
+        owned = snapshot.pool.ref_count[block] > 0
+        fitting: list[MarkKind] = [kind for kind in kinds if (kind == "freed") != owned]
+        if fitting:
+            kind = max(fitting, key=_RANK.__getitem__)
+            marks[block] = Mark(kind, frozenset(kinds[kind]))
     return marks
 
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from engine.snapshot import Snapshot
-from pages.figures.marks import GLYPHS, BlockState, Marks, Selection, block_state, selected_blocks
+from pages.figures.marks import GLYPHS, BlockState, MarkKind, Marks, Selection, block_state, selected_blocks
 from pages.figures.primitives import (
     CLEAR,
     Figure,
@@ -18,6 +18,7 @@ from pages.figures.primitives import (
     hidden_axis,
     layout,
     lines,
+    slots,
 )
 from pages.ui.text import Lang, listing, t
 from pages.ui.theme import Palette
@@ -25,7 +26,7 @@ from pages.ui.theme import Palette
 # Up to here each cell carries its id; up to the second limit each block is a cell of its own.
 IDS_UP_TO = 64
 CELLS_UP_TO = 512
-COUNTS_UP_TO = 1024
+COUNTS_SHOWN = 100  # texts are what costs drawing time
 ASPECT = 1.35  # width / height of the panel the cells should look square in
 
 
@@ -59,33 +60,34 @@ def _fills(palette: Palette) -> dict[BlockState, tuple[str, str, str]]:
     }
 
 
-def ring_color(mark: str, palette: Palette) -> str:
-    return {"new": palette.new, "evicted": palette.evicted, "hit": palette.hit}.get(mark, palette.muted)
+def ring_color(mark: MarkKind, palette: Palette) -> str:
+    return {"new": palette.new, "evicted": palette.evicted, "hit": palette.hit, "freed": palette.muted}[mark]
 
 
-def block_sentence(
-    snapshot: Snapshot, block: int, owners: dict[int, tuple[str, ...]], mark: str | None, lang: Lang
-) -> str:
-    """The hover card of a block, the same in every figure."""
-    pool = snapshot.pool
-    if block == 0:
-        return t("hover.null", lang)
-    names = escape(listing(list(owners.get(block, ())), lang)) or t("hover.nobody", lang)
-    text = t(
-        "hover.block",
-        lang,
-        block=block,
-        state=t(f"state.{block_state(snapshot, block)}", lang),
-        ref=pool.ref_count[block],
-        owners=names,
-        fill=pool.fill[block],
-        size=pool.block_size,
-    )
-    if pool.hashes[block] is not None:
-        text += "<br>" + t("hover.hash", lang, hash=escape(str(pool.hashes[block])))
+def block_values(
+    snapshot: Snapshot, block: int, owners: dict[int, tuple[str, ...]], mark: MarkKind | None, lang: Lang
+) -> tuple[object, ...]:
+    """What fills `block_template`: the hover card of a block, the same in every figure."""
+    view = snapshot.pool
+    extra = t("hover.null", lang) if block == 0 else ""
+    if view.hashes[block] is not None:
+        extra = t("hover.hash", lang, hash=escape(str(view.hashes[block])))
     if mark is not None:
-        text += "<br>" + t(f"hover.mark.{mark}", lang)
-    return text
+        extra += ("<br>" if extra else "") + t(f"hover.mark.{mark}", lang)
+    return (
+        block,
+        t(f"state.{block_state(snapshot, block)}", lang),
+        view.ref_count[block],
+        escape(listing(list(owners.get(block, ())), lang, 3)) or t("hover.nobody", lang),
+        view.fill[block],
+        extra,
+    )
+
+
+def block_template(snapshot: Snapshot, lang: Lang, first: int = 0) -> str:
+    """`first`: how many other values come before those of the block."""
+    places = slots(first, "block", "state", "ref", "owners", "fill", "extra")
+    return t("hover.block", lang, size=snapshot.pool.block_size, **places)
 
 
 def pool(snapshot: Snapshot, marks: Marks, selection: Selection | None, palette: Palette, lang: Lang) -> Figure:
@@ -116,7 +118,7 @@ def pool(snapshot: Snapshot, marks: Marks, selection: Selection | None, palette:
     return {
         "data": [
             rings.trace(),
-            cells.trace(palette.free_line),
+            cells.trace(palette.free_line, template=block_template(snapshot, lang) if count <= CELLS_UP_TO else ""),
             gauges.trace(),
             # Cuts merged runs into cells again, at the cost of one path.
             lines("grid", grid_x, grid_y, palette.card, width=1.5),
@@ -133,6 +135,15 @@ def pool(snapshot: Snapshot, marks: Marks, selection: Selection | None, palette:
     }
 
 
+def _printed(snapshot: Snapshot, marks: Marks) -> set[int]:
+    """Blocks with a glyph or a count in their cell; too many counts give way to glyphs, too many hits to rings."""
+    shared = {block for block, count in enumerate(snapshot.pool.ref_count) if count >= 2}
+    for chosen in (shared | marks.keys(), set(marks)):
+        if len(chosen) <= COUNTS_SHOWN:
+            return chosen
+    return {block for block, mark in marks.items() if mark.kind == "evicted"}
+
+
 def _draw_cells(
     snapshot: Snapshot,
     marks: Marks,
@@ -146,6 +157,7 @@ def _draw_cells(
     view = snapshot.pool
     owners = snapshot.owners()
     fills = _fills(palette)
+    printed = _printed(snapshot, marks)
     with_ids = view.num_blocks <= IDS_UP_TO
     inset = 0.07 if with_ids else 0.09
     size = 1 - 2 * inset
@@ -153,7 +165,7 @@ def _draw_cells(
         column, row = grid.cell(block)
         state = block_state(snapshot, block)
         fill, line, ink = fills[state]
-        mark = marks.get(block)
+        mark = marks[block].kind if block in marks else None
         faded = bright is not None and block not in bright
         partial = state in ("owned", "shared") and view.fill[block] < view.block_size
         if partial:
@@ -171,7 +183,7 @@ def _draw_cells(
             faded=faded,
             pattern="x" if state == "null" else "",
             ref=block_ref(block),
-            hover=block_sentence(snapshot, block, owners, mark, lang),
+            values=block_values(snapshot, block, owners, mark, lang),
         )
         if mark is not None:
             rings.add(column + 0.01, row + 0.01, 0.98, 0.98, CLEAR, line=ring_color(mark, palette), line_width=2.5)
@@ -184,7 +196,7 @@ def _draw_cells(
             ids.add(column + (0.24 if glyph or shared else 0.5), middle, "∅" if block == 0 else str(block), ink)
             if glyph or shared:
                 counts.add(column + 0.66, middle, glyph + (f"×{shared}" if shared else ""), ink)
-        elif glyph or shared:
+        elif block in printed:
             counts.add(column + 0.5, row + 0.45, glyph + shared, palette.text if faded else ink)
 
 
@@ -200,7 +212,6 @@ def _draw_runs(
     """Neighbours in the same state become one rectangle: thousands of blocks stay a few hundred marks."""
     rings, cells, counts = into
     view = snapshot.pool
-    owners = snapshot.owners()
     fills = _fills(palette)
     first = 0
     looks = [
@@ -214,15 +225,13 @@ def _draw_runs(
         fill, line, _ = fills[state]
         column, row = grid.cell(first)
         length = following - first
-        if length == 1:
-            ref, hover = block_ref(first), block_sentence(snapshot, first, owners, marks.get(first), lang)
-        else:
-            ref = ""
-            hover = t("hover.run", lang, first=first, last=block, n=length, state=t(f"state.{state}", lang))
+        key = "hover.run.one" if length == 1 else "hover.run.many"
+        hover = t(key, lang, first=first, last=block, n=length, state=t(f"state.{state}", lang))
+        ref = block_ref(first) if length == 1 else ""
         cells.add(column + 0.06, row + 0.06, length - 0.12, 0.88, fill, line=line, faded=faded, ref=ref, hover=hover)
         first = following
     for block, mark in marks.items():
         column, row = grid.cell(block)
-        rings.add(column, row, 1, 1, CLEAR, line=ring_color(mark, palette), line_width=2)
-        if view.num_blocks <= COUNTS_UP_TO:
-            counts.add(column + 0.5, row + 0.5, GLYPHS[mark], palette.text)
+        rings.add(column, row, 1, 1, CLEAR, line=ring_color(mark.kind, palette), line_width=2)
+        if len(marks) <= COUNTS_SHOWN:
+            counts.add(column + 0.5, row + 0.5, GLYPHS[mark.kind], palette.text)

@@ -30,6 +30,11 @@ def block_ref(block: int) -> str:
     return f"block:{block}"
 
 
+def slots(first: int, *names: str) -> dict[str, str]:
+    """For each name the place in a hover template that the `Rects.add(values=…)` number `first`, … fill."""
+    return {name: f"%{{customdata[{place + 1}]}}" for place, name in enumerate(names, first)}
+
+
 def _compact(values: list[Any]) -> Any:
     """One value instead of n equal ones, where Plotly takes either."""
     return values[0] if values and all(value == values[0] for value in values) else values
@@ -52,6 +57,7 @@ class Rects:
     _pattern: list[str] = field(default_factory=list)
     _ref: list[str] = field(default_factory=list)
     _hover: list[str] = field(default_factory=list)
+    _values: list[tuple[object, ...]] = field(default_factory=list)
 
     def add(
         self,
@@ -67,7 +73,9 @@ class Rects:
         pattern: str = "",
         ref: str = "",
         hover: str = "",
+        values: tuple[object, ...] = (),
     ) -> None:
+        """`hover` is a whole sentence; `values` fill the trace's one template instead, which is much smaller."""
         self._x.append(round(x, 3))
         self._base.append(round(y, 3))
         self._width.append(round(width, 3))
@@ -79,8 +87,9 @@ class Rects:
         self._pattern.append(pattern)
         self._ref.append(ref)
         self._hover.append(hover)
+        self._values.append(values)
 
-    def trace(self, pattern_color: str = CLEAR, yaxis: str = "y") -> Trace:
+    def trace(self, pattern_color: str = CLEAR, yaxis: str = "y", template: str = "") -> Trace:
         marker: Trace = {
             "color": _compact(self._fill),
             "line": {"color": _compact(self._line), "width": _compact(self._line_width)},
@@ -108,6 +117,10 @@ class Rects:
             "cliponaxis": False,
             "yaxis": yaxis,
         }
+        if template:
+            trace["customdata"] = [[ref, *values] for ref, values in zip(self._ref, self._values, strict=True)]
+            trace["hovertemplate"] = template + "<extra></extra>"
+            return trace
         if any(self._ref):
             trace["customdata"] = self._ref
         if any(self._hover):

@@ -55,7 +55,7 @@ LAWS: dict[str, tuple[str, str]] = {
     "law.title": ("Laws, checked after every step", "每步之后检查的定律"),
     "law.all_hold": ("{n} laws hold", "{n} 条定律成立"),
     "law.some_unchecked": ("{n} laws hold, {m} not checked", "{n} 条成立，{m} 条未检查"),
-    "law.broken": ("law {n} broken by {by}", "定律 {n} 被{by}违反"),
+    "law.broken": ("law {n} broken by {by}", "定律 {n} 被违反：{by}"),
     "law.none": ("laws: nothing run yet", "定律：尚未运行"),
     "law.state.holds": ("holds", "成立"),
     "law.state.broken": ("broken", "被违反"),
@@ -192,13 +192,14 @@ FIGURES: dict[str, tuple[str, str]] = {
     "state.cached": ("free, still cached", "空闲，仍有缓存"),
     "state.empty": ("free, empty", "空闲，为空"),
     "hover.null": (
-        "<b>Block #0</b> is the null block: never free, never owned.",
-        "<b>块 #0</b> 是空块：从不空闲，也从不被占用。",
+        "never free, never owned",
+        "从不空闲，也从不被占用",
     ),
     "hover.nobody": ("nobody", "无"),
     "hover.block": (
-        "<b>Block #{block}</b>: {state}<br>ref count {ref}, owned by {owners}<br>{fill} of {size} slots filled",
-        "<b>块 #{block}</b>：{state}<br>引用计数 {ref}，所有者：{owners}<br>{size} 个槽位已填 {fill} 个",
+        "<b>Block #{block}</b>: {state}<br>ref count {ref}, owned by {owners}<br>"
+        "{fill} of {size} slots filled<br>{extra}",
+        "<b>块 #{block}</b>：{state}<br>引用计数 {ref}，所有者：{owners}<br>{size} 个槽位已填 {fill} 个<br>{extra}",
     ),
     "hover.hash": ("published under block hash {hash}", "以块哈希 {hash} 发布"),
     "hover.mark.new": ("taken from the free queue in this step", "本步从空闲队列取出"),
@@ -208,12 +209,19 @@ FIGURES: dict[str, tuple[str, str]] = {
     ),
     "hover.mark.hit": ("found by a prefix lookup in this step", "本步被前缀查找命中"),
     "hover.mark.freed": ("given back in this step", "本步归还"),
-    "hover.run": ("<b>Blocks #{first}–#{last}</b> ({n}): {state}", "<b>块 #{first}–#{last}</b>（{n} 个）：{state}"),
+    "hover.run.one": ("<b>Block #{first}</b>: {state}", "<b>块 #{first}</b>：{state}"),
+    "hover.run.many": (
+        "<b>Blocks #{first}–#{last}</b> ({n}): {state}",
+        "<b>块 #{first}–#{last}</b>（{n} 个）：{state}",
+    ),
     "hover.table": (
         "<b>{id}</b>: logical block {position} → physical #{block}",
         "<b>{id}</b>：逻辑块 {position} → 物理块 #{block}",
     ),
-    "hover.queue": ("Place {place} of {n} in the free queue", "空闲队列第 {place} 位，共 {n}"),
+    "hover.queue": (
+        "Block #{block}, place {place} of {n} in the free queue<br>{state}",
+        "块 #{block}，空闲队列第 {place} 位，共 {n}<br>{state}",
+    ),
     "hover.tokens": (
         "Step {step}: {tokens} tokens scheduled, budget {budget}",
         "第 {step} 步：调度 {tokens} 个令牌，预算 {budget}",
@@ -256,8 +264,8 @@ FIGURES: dict[str, tuple[str, str]] = {
 WHY: dict[str, tuple[str, str]] = {
     "list.comma": (", ", "、"),
     "list.semicolon": ("; ", "；"),
-    "list.and": ("{items} and {last}", "{items}和{last}"),
-    "list.more": ("{items} and {n} more", "{items}等另 {n} 个"),
+    "list.and": ("{items} and {last}", "{items} 和 {last}"),
+    "list.more": ("{items} and {n} more", "{items} 等，另 {n} 个"),
     "why.start": (
         "Nothing has run yet: every block is free. Press → for the first step.",
         "尚未运行：所有块都空闲。按 → 执行第一步。",
@@ -267,7 +275,7 @@ WHY: dict[str, tuple[str, str]] = {
         "{id} arrives: {prompt} prompt tokens, at most {max} to generate.",
         "{id} 到达：提示 {prompt} 个令牌，最多生成 {max} 个。",
     ),
-    "why.arrived_many": ("{ids} arrive with {prompts} prompt tokens.", "{ids}到达，提示令牌数分别为 {prompts}。"),
+    "why.arrived_many": ("{ids} arrive with {prompts} prompt tokens.", "{ids} 到达，提示令牌数分别为 {prompts}。"),
     "why.aborted": ("{id} is aborted and gives back its blocks.", "{id} 被中止并归还其块。"),
     "why.preempted.one": (
         "Preempted {id} so that {other} gets a block: {n} needed, {have} free. {id} loses {lost} computed tokens.",
@@ -334,7 +342,7 @@ WHY: dict[str, tuple[str, str]] = {
     "why.decode.one": ("{ids} decodes: one token computed, one sampled.", "{ids} 解码：计算一个令牌，采样一个。"),
     "why.decode.many": (
         "{ids} decode: one token each, in one launch.",
-        "{ids}解码：各一个令牌，一次启动完成。",
+        "{ids} 解码：各一个令牌，一次启动完成。",
     ),
     "why.published.one": (
         "Block {blocks} is full and published under its hash: later requests can hit it.",
@@ -353,7 +361,7 @@ WHY: dict[str, tuple[str, str]] = {
     ),
     "why.behind.many": (
         "{ids} wait behind {other}: nobody overtakes the head of the queue.",
-        "{ids}排在 {other} 之后等待：不允许越过队首。",
+        "{ids} 排在 {other} 之后等待：不允许越过队首。",
     ),
     "why.finished.one": ("{id} finishes ({reason}) after {n} token", "{id} 完成（{reason}），共 {n} 个令牌"),
     "why.finished.many": ("{id} finishes ({reason}) after {n} tokens", "{id} 完成（{reason}），共 {n} 个令牌"),

@@ -73,8 +73,12 @@ def _banner(choice: str, reason: str, lang: Lang) -> None:
 
 def _fetch(lang: Lang) -> None:
     bar = st.progress(0.0, t("page.fetching", lang))
+
+    def report(done: float, _: str) -> None:
+        bar.progress(min(done, 1.0), t("page.fetching", lang))
+
     try:
-        fetch_smollm2(lambda done, what: bar.progress(min(done, 1.0), t("page.fetching", lang)))
+        fetch_smollm2(report)
     except UserError as error:
         bar.empty()
         st.error(t(error.key, lang, **error.params))

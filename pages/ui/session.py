@@ -5,6 +5,7 @@ Streamlit drops session-scoped caches when a Wi-Fi link blinks; a class must not
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import OrderedDict
@@ -14,6 +15,8 @@ from engine.engine import Engine
 from engine.timeline import Step
 from pages.figures.marks import Selection
 from pages.ui.workload import Workload
+
+_LOG = logging.getLogger("kvscope")
 
 MAX_SESSIONS = 24
 IDLE_SECONDS = 30 * 60
@@ -36,12 +39,13 @@ class Session:
         self.cursor = -1
         self.goal = -1
         self.selection: Selection | None = None
+        self.failure: str | None = None  # why the next step could not be computed; the steps so far remain
         self._one_at_a_time = False
 
     @property
     def is_over(self) -> bool:
-        """Nothing is left to compute: every request is over, or the history is full."""
-        return self.engine.is_done or len(self.steps) >= MAX_STEPS
+        """Nothing is left to compute: every request is over, the history is full, or a step failed."""
+        return self.engine.is_done or len(self.steps) >= MAX_STEPS or self.failure is not None
 
     @property
     def is_running(self) -> bool:
@@ -79,16 +83,18 @@ class Session:
             self.selection = None if selection == self.selection else selection
 
     def _advance(self) -> None:
-        """Moves the cursor towards the goal. Stays consistent if a step fails: the steps before it remain."""
+        """Moves the cursor towards the goal; if a step fails, the steps before it remain."""
         until = time.monotonic() + SLICE_SECONDS
         goal = min(self.goal, self.cursor + 1) if self._one_at_a_time else self.goal
-        try:
-            while len(self.steps) <= goal and not self.is_over:
+        while len(self.steps) <= goal and not self.is_over:
+            try:
                 self.steps.append(self.engine.step())
-                if time.monotonic() >= until:
-                    break
-        finally:
-            self.cursor = min(goal, len(self.steps) - 1)
+            except Exception as error:  # whatever it was, a visitor gets a sentence and the log the rest
+                _LOG.exception("step %d failed", len(self.steps))
+                self.failure = str(error) or type(error).__name__
+            if time.monotonic() >= until:
+                break
+        self.cursor = min(goal, len(self.steps) - 1)
         if not self.is_running:
             self.goal = self.cursor
 
@@ -112,7 +118,8 @@ class SessionRegistry:
         """
         with self._lock:
             entry = self._sessions.get(visitor)
-        session = entry[0] if entry is not None and entry[0].workload.key == key else create()
+        known = entry[0] if entry is not None else None
+        session = known if known is not None and known.workload.key == key and not known.failure else create()
         with self._lock:
             self._sessions[visitor] = (session, time.monotonic())
             self._sessions.move_to_end(visitor)

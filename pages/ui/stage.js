@@ -221,7 +221,7 @@ async function drawPlot(stage, name, plotly, frame) {
   await plotly.react(plot.node, figure.data, figure.layout, CONFIG);
   if (!plot.wired) {
     plot.wired = true;
-    plot.node.on("plotly_click", (event) => select(stage, event.points?.[0]?.customdata));
+    plot.node.on("plotly_click", (event) => select(stage, [event.points?.[0]?.customdata].flat()[0]));
   }
 }
 

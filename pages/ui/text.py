@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 from engine import messages as engine_messages
 from pages.ui import messages as ui_messages
+from pages.ui import page_messages
 
 Lang = Literal["en", "zh"]
 LANGS: tuple[Lang, ...] = get_args(Lang)
@@ -29,6 +30,7 @@ MESSAGES: Catalogue = {
     **_room("engine.model.messages"),
     **_room("scenarios.messages"),
     **ui_messages.MESSAGES,
+    **page_messages.MESSAGES,
 }
 
 

@@ -134,7 +134,7 @@ class TestUpload:
         page.locator('input[type="file"]').set_input_files(TRACES / name)
 
     def test_azure_file_is_previewed_clipped_and_stepped(self, page: Page, address: str) -> None:
-        self.upload(page, address, "azure_conv_first40.csv")
+        self.upload(page, address, "azure_2023_conv_head40.csv")
         expect(page.get_by_text("Azure", exact=False).first).to_be_visible(timeout=20_000)
         expect(page.get_by_text("clipped", exact=False).first).to_be_visible()
         page.get_by_role("button", name="Step these").click()

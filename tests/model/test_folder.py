@@ -19,8 +19,8 @@ from tests.model.paged import PagedRun
 from tests.model.tiny_gguf import TOKENIZER_FILE
 
 
-def save_tiny(folder: Path, *, tied: bool = False, dtype: torch.dtype = torch.float32, shard: str = "1GB") -> Any:
-    """A random Llama with 3 KV heads of odd size, written by transformers; returns its model."""
+def save_tiny(folder: Path, *, tied: bool = False, dtype: torch.dtype = torch.float32, shard: str = "1GB") -> None:
+    """A random Llama with 3 KV heads of an unusual size, written by transformers."""
     torch.manual_seed(0)
     config = LlamaConfig(
         num_hidden_layers=2, hidden_size=72, num_attention_heads=6, num_key_value_heads=3, head_dim=20,
@@ -28,12 +28,10 @@ def save_tiny(folder: Path, *, tied: bool = False, dtype: torch.dtype = torch.fl
         rope_parameters={"rope_type": "default", "rope_theta": 5000.0}, tie_word_embeddings=tied,
         initializer_range=0.2,
     )  # fmt: skip
-    model = LlamaForCausalLM(config).to(dtype).eval()
-    model.save_pretrained(folder, max_shard_size=shard)
+    LlamaForCausalLM(config).to(dtype).save_pretrained(folder, max_shard_size=shard)
     shutil.copy(TOKENIZER_FILE, folder / "tokenizer.json")
     settings = {"chat_template": CHAT_TEMPLATE, "bos_token": {"content": "<|im_start|>"}, "eos_token": "<|im_end|>"}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
-    return model
 
 
 @pytest.fixture
@@ -55,7 +53,8 @@ def edit_config(folder: Path, **changes: Any) -> None:
 )
 def test_folder_equals_transformers(home: Path, tmp_path: Path, tied: bool, dtype: torch.dtype, shard: str) -> None:
     folder = tmp_path / "tiny-llama"
-    oracle = save_tiny(folder, tied=tied, dtype=dtype, shard=shard).float()
+    save_tiny(folder, tied=tied, dtype=dtype, shard=shard)
+    oracle = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     assert (len(list(folder.glob("*.safetensors"))) > 1) == (shard == "100KB")
     loaded = load_model(str(folder))
     assert loaded.name == "tiny-llama"
@@ -88,6 +87,7 @@ def test_second_load_is_mapped(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
         ({"hidden_act": "gelu"}, "hidden_act = gelu"),
         ({"rope_parameters": {"rope_type": "llama3", "rope_theta": 1e4}}, "rope_scaling = llama3"),
         ({"rope_parameters": "-", "rope_scaling": {"type": "linear", "factor": 2}}, "rope_scaling = linear"),
+        ({"rope_parameters": "-", "rope_scaling": "linear"}, "rope_scaling = linear"),
         ({"quantization_config": {"bits": 4}}, "quantization_config"),
         ({"num_hidden_layers": "-"}, "does not say num_hidden_layers"),
         ({"num_hidden_layers": 3}, r"no tensor model\.layers\.2\."),
@@ -107,7 +107,7 @@ def test_unsupported_configs_say_why(folder: Path, changes: dict[str, Any], mess
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
 def test_missing_files_are_named(folder: Path, name: str) -> None:
     (folder / name).unlink()
-    with pytest.raises(ModelError, match="There is no .* in .*tiny-llama") as refused:
+    with pytest.raises(ModelError, match=r"There is no .* in .*tiny-llama") as refused:
         load_model(str(folder))
     assert ("*.safetensors" if name == "model.safetensors" else name) in str(refused.value)
 

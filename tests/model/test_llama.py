@@ -73,6 +73,15 @@ def test_same_step_sharing(toy: LoadedModel) -> None:
     assert (shared[1] - expected[8:]).abs().max() <= TOLERANCE
 
 
+def test_half_precision_copy(toy: LoadedModel) -> None:
+    text = prompts(toy.spec, [12])
+    half = toy.model.to("cpu", torch.float16)
+    assert (half.dtype, toy.model.dtype) == (torch.float16, torch.float32)
+    (expected,), (got,) = PagedRun(toy.model, 1, 12).step(text), PagedRun(half, 1, 12).step(text)
+    assert got.dtype == torch.float32
+    assert 0 < (got - expected).abs().max() < 0.1
+
+
 def test_observer_sees_its_layer_only(toy: LoadedModel) -> None:
     class Spy:
         layer = 1

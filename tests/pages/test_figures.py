@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
 import plotly.graph_objects as go
 import pytest
 
-from engine.events import HashEvicted, Preempted
+from engine.events import BlockAllocated, BlockTouched, HashEvicted, Preempted
 from engine.request import RequestStatus
 from engine.timeline import Step
 from pages.figures.attention import attention
@@ -44,6 +45,22 @@ def figures(
 def trace(figure: dict[str, Any], name: str) -> dict[str, Any]:
     found: dict[str, Any] = next(item for item in figure["data"] if item["name"] == name)
     return found
+
+
+def refs(item: dict[str, Any]) -> list[str]:
+    """What a click on each mark reports."""
+    return [data if isinstance(data, str) else data[0] for data in item.get("customdata", ())]
+
+
+def hovers(item: dict[str, Any]) -> list[str]:
+    """The hover sentence of each mark, as the browser would fill it in."""
+    if "hovertext" in item:
+        return list(item["hovertext"])
+
+    def fill(data: list[Any]) -> str:
+        return re.sub(r"%\{customdata\[(\d+)\]\}", lambda found: str(data[int(found[1])]), item["hovertemplate"])
+
+    return [fill(data) for data in item["customdata"]]
 
 
 def cursors(run: Run) -> range:
@@ -104,9 +121,9 @@ def test_every_clickable_bar_has_customdata(name: str) -> None:
     found = figures(run, len(run.steps) // 2)
     for key, bars in (("pool", "cells"), ("tables", "chips"), ("queue", "chips"), ("schedule", "lanes")):
         item = trace(found[key], bars)
-        assert len(item["customdata"]) == len(item["x"])
-        assert all(ref.startswith(("block:", "request:")) for ref in item["customdata"])
-        assert all(item["hovertext"])
+        assert len(refs(item)) == len(item["x"])
+        assert all(ref.startswith(("block:", "request:")) for ref in refs(item))
+        assert all(hover and "customdata" not in hover for hover in hovers(item))
 
 
 def test_pool_shows_state_and_fill_of_every_block() -> None:
@@ -115,7 +132,8 @@ def test_pool_shows_state_and_fill_of_every_block() -> None:
         view = step.snapshot.pool
         figure = pool(step.snapshot, {}, None, LIGHT, "en")
         item = trace(figure, "cells")
-        assert item["customdata"] == [f"block:{block}" for block in range(view.num_blocks)]
+        sentences = hovers(item)
+        assert refs(item) == [f"block:{block}" for block in range(view.num_blocks)]
         for block in range(1, view.num_blocks):
             fill = item["marker"]["color"][block]
             partial = view.ref_count[block] > 0 and view.fill[block] < view.block_size
@@ -125,8 +143,8 @@ def test_pool_shows_state_and_fill_of_every_block() -> None:
                 assert fill == LIGHT.card
             else:
                 assert fill == (LIGHT.shared if view.ref_count[block] >= 2 else LIGHT.used)
-            assert f"ref count {view.ref_count[block]}," in item["hovertext"][block]
-            assert f"{view.fill[block]} of {view.block_size} slots" in item["hovertext"][block]
+            assert f"ref count {view.ref_count[block]}," in sentences[block]
+            assert f"{view.fill[block]} of {view.block_size} slots" in sentences[block]
         gauges = trace(figure, "gauges")["x"]
         owned_partial = [
             block for block in range(1, view.num_blocks) if view.ref_count[block] and view.fill[block] < view.block_size
@@ -161,10 +179,10 @@ def test_evicted_block_is_marked_and_freed_block_is_not_new() -> None:
     marks = block_marks(step.events, step.snapshot)
     for event in step.events:
         if isinstance(event, HashEvicted) and step.snapshot.pool.ref_count[event.block]:
-            assert marks[event.block] == "evicted"
+            assert marks[event.block].kind == "evicted"
     for earlier in run.steps:
-        for block, kind in block_marks(earlier.events, earlier.snapshot).items():
-            assert (kind == "freed") == (earlier.snapshot.pool.ref_count[block] == 0)
+        for block, mark in block_marks(earlier.events, earlier.snapshot).items():
+            assert (mark.kind == "freed") == (earlier.snapshot.pool.ref_count[block] == 0)
 
 
 def test_block_tables_list_each_requests_blocks_in_order() -> None:
@@ -173,7 +191,7 @@ def test_block_tables_list_each_requests_blocks_in_order() -> None:
         figure = block_tables(step.snapshot, {}, None, LIGHT, "en")
         chips = trace(figure, "chips")
         rows: dict[int, list[str]] = {}
-        for base, ref in zip(chips["base"], chips.get("customdata", ()), strict=True):
+        for base, ref in zip(chips["base"], refs(chips), strict=True):
             rows.setdefault(int(base), []).append(ref)
         expected = {
             row: [f"block:{block}" for block in view.block_table]
@@ -184,6 +202,15 @@ def test_block_tables_list_each_requests_blocks_in_order() -> None:
         assert trace(figure, "ids")["text"] == [
             str(block) for view in step.snapshot.requests for block in view.block_table
         ]
+
+
+def test_only_the_request_that_hit_a_block_is_ringed() -> None:
+    run = pressure()
+    step = run.steps[run.first(BlockTouched)]
+    marks = block_marks(step.events, step.snapshot)
+    chips = trace(block_tables(step.snapshot, marks, None, LIGHT, "en"), "rings")
+    got = {(event.request, event.block) for event in step.events if isinstance(event, (BlockTouched, BlockAllocated))}
+    assert len(chips["x"]) == len(got)
 
 
 def test_requests_without_blocks_are_said_in_words() -> None:
@@ -216,7 +243,7 @@ def test_selection_fades_the_rest() -> None:
     step = next(step for step in run.steps if len(step.snapshot.running) >= 2)
     chosen = step.snapshot.request(step.snapshot.running[0])
     chips = trace(block_tables(step.snapshot, {}, Selection("request", chosen.id), LIGHT, "en"), "chips")
-    bright = {ref for ref, opacity in zip(chips["customdata"], chips["marker"]["opacity"], strict=True) if opacity == 1}
+    bright = {ref for ref, opacity in zip(refs(chips), chips["marker"]["opacity"], strict=True) if opacity == 1}
     assert bright == {f"block:{block}" for block in chosen.block_table}
 
 
@@ -225,7 +252,7 @@ def test_free_queue_keeps_the_order_and_elides_the_middle() -> None:
         for step in run.steps:
             queue = list(step.snapshot.pool.free_queue)
             figure = free_queue(step.snapshot, {}, None, LIGHT, "en")
-            shown = [int(ref.partition(":")[2]) for ref in trace(figure, "chips").get("customdata", ())]
+            shown = [int(ref.partition(":")[2]) for ref in refs(trace(figure, "chips"))]
             hidden = [text for text in trace(figure, "ids")["text"] if text.startswith("+")]
             if hidden:
                 gap = int(hidden[0][1:])
@@ -269,14 +296,14 @@ def test_attention_has_a_cell_for_each_head_and_block() -> None:
     item = trace(attention(row, LIGHT, "en"), "cells")
     assert len(item["x"]) == row.attention_mass.size
     share = f"{100 / row.attention_mass.shape[1]:.1f} %"
-    assert all(share in hover for hover in item["hovertext"])
+    assert all(share in hover for hover in hovers(item))
 
 
 def test_names_from_outside_are_escaped() -> None:
     run = lanes()
     for figure in figures(run, len(run.steps) // 2).values():
         for item in figure["data"]:
-            shown = [*item.get("text", ()), *item.get("hovertext", ())]
+            shown = [*item.get("text", ()), *(hovers(item) if "customdata" in item and item["type"] == "bar" else ())]
             assert not any("<b>&</b>" in text for text in shown)
 
 

@@ -82,7 +82,7 @@ def test_law_badge_tells_unchecked_from_holding() -> None:
     assert laws["badge"] == f"{10 - unchecked} laws hold, {unchecked} not checked"
     broken = replace(step, laws=(*step.laws[:2], LawResult(3, False, broken_by="block 7"), *step.laws[3:]))
     changed = [*run.steps[:2], broken, *run.steps[3:]]
-    for lang, badge in (("en", "law 3 broken by block 7"), ("zh", "定律 3 被块 7违反")):
+    for lang, badge in (("en", "law 3 broken by block 7"), ("zh", "定律 3 被违反：块 7")):
         data = frame(changed, 2, None, LIGHT, lang, run.config, initial=run.initial)  # type: ignore[arg-type]
         assert data["laws"]["badge"] == badge
         assert data["laws"]["items"][2]["state"] == "broken"

@@ -1,0 +1,161 @@
+"""The pages under Streamlit's own test runner: links, languages, upload, and no work done twice (case O18)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from pages.ui import models, workload
+from pages.ui.session import REGISTRY
+
+ROOT = Path(__file__).parents[2]
+TRACES = ROOT / "tests" / "traces"
+TIMEOUT = 60
+AZURE_3 = b"TIMESTAMP,ContextTokens,GeneratedTokens\r\n" + b"".join(
+    b"2023-11-16 18:15:46.%d000000,%d,4\r\n" % (second, 20 + second) for second in range(1, 4)
+)
+AZURE_2 = b"".join(AZURE_3.splitlines(keepends=True)[:3])
+
+
+def open_page(page: str = "", **query: str) -> AppTest:
+    test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=TIMEOUT)
+    if page:
+        test.switch_page(page)
+    for name, value in {"model": "toy", "lang": "en", **query}.items():
+        test.query_params[name] = value
+    return test.run()
+
+
+def frame(test: AppTest) -> dict[str, Any]:
+    """What the stage was given to draw."""
+    (stage,) = test.get("bidi_component")
+    data: dict[str, Any] = json.loads(stage.proto.json)
+    return data
+
+
+def session_of(test: AppTest) -> Any:
+    return REGISTRY._sessions[test.session_state["visitor"]][0]
+
+
+def test_first_page_shows_the_first_scenario_before_its_first_step() -> None:
+    test = open_page()
+    assert not test.exception
+    assert frame(test)["step"] == -1
+    assert frame(test)["lang"] == "en"
+
+
+def test_link_opens_scenario_step_and_language() -> None:
+    test = open_page(scenario="memory_pressure", step="4", lang="zh")
+    assert not test.exception
+    shown = frame(test)
+    assert (shown["step"], shown["last"], shown["lang"]) == (3, 3, "zh")
+    assert test.session_state["scenario"] == "memory_pressure"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"scenario": "nope"},
+        {"scenario": "<img src=x>", "step": "1e9"},
+        {"step": "-1"},
+        {"step": "²"},
+        {"lang": "fr"},
+        {"model": "/etc/passwd"},
+    ],
+)
+def test_nonsense_in_the_link_opens_a_page_all_the_same(query: dict[str, str]) -> None:
+    test = open_page(**query)
+    assert not test.exception
+    assert frame(test)["step"] == -1
+
+
+def test_a_rerun_runs_no_step_and_loads_nothing_again() -> None:
+    test = open_page(scenario="three_requests", step="2")
+    visit = session_of(test)
+    with patch.object(workload, "start", side_effect=AssertionError("a second engine")):
+        test.run()
+        test.run()
+    assert session_of(test) is visit
+    assert len(visit.steps) == 2
+
+
+def test_two_tabs_share_nothing() -> None:
+    one, two = open_page(), open_page()
+    session_of(one).seek(2)
+    assert session_of(two).cursor == -1
+
+
+def test_changing_the_scenario_starts_it_afresh() -> None:
+    test = open_page(scenario="three_requests", step="3")
+    picker = test.selectbox[0]
+    picker.select("shared_prefix").run()
+    assert not test.exception
+    assert frame(test)["step"] == -1
+
+
+def test_missing_weights_are_said_with_a_button(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pages.ui.options.find_smollm2", lambda: None)
+    monkeypatch.setattr("pages.ui.model_choice.find_smollm2", lambda: None)
+    test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=TIMEOUT)
+    test.query_params["lang"] = "en"
+    test.run()
+    assert not test.exception
+    assert "toy model" in test.warning[0].value
+    assert any("Fetch the real model" in button.label for button in test.button)
+    assert frame(test)["step"] == -1
+
+
+def test_a_model_that_cannot_be_loaded_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pages.ui.model_choice.default_model", lambda: "/no/such/model.gguf")
+    monkeypatch.setattr("pages.ui.model_choice.SHELF", models.ModelShelf())
+    test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=TIMEOUT)
+    test.query_params["lang"] = "en"
+    test.run()
+    assert not test.exception
+    assert "model.gguf" in test.warning[0].value
+    assert frame(test)["step"] == -1
+
+
+class TestTraces:
+    def upload(self, name: str, data: bytes, lang: str = "en") -> AppTest:
+        test = open_page("pages/traces.py", lang=lang)
+        assert not test.exception
+        test.file_uploader[0].upload(name, data, "text/csv").run()
+        return test
+
+    def test_azure_file(self) -> None:
+        test = self.upload("azure.csv", (TRACES / "azure_2023_conv_head40.csv").read_bytes())
+        assert not test.exception
+        assert not test.error
+        assert [metric.value for metric in test.metric][:2] == ["Azure LLM", "40"]
+        assert len(test.dataframe[0].value) == 40
+        assert "clipped" in test.info[0].value
+
+    def test_mooncake_file(self) -> None:
+        test = self.upload("mooncake.jsonl", (TRACES / "mooncake_conversation_head40.jsonl").read_bytes())
+        assert not test.exception
+        assert test.metric[0].value == "Mooncake"
+        assert test.metric[4].value.endswith("%")
+
+    @pytest.mark.parametrize("lang", ["en", "zh"])
+    def test_wrong_files_are_one_sentence(self, lang: str) -> None:
+        for data in (b"", b"\x89PNG\r\n\x1a\n" + bytes(40), b"a,b\n1,2\n", b"{", "\u00e9".encode("latin-1")):
+            test = self.upload("wrong.csv", data, lang)
+            assert not test.exception
+            assert len(test.error) == 1
+            assert "wrong.csv" in test.error[0].value
+
+    def test_o18_a_slider_moved_twice_loads_nothing_twice(self) -> None:
+        test = self.upload("three.csv", AZURE_3)
+        with patch("pages.traces.read", side_effect=AssertionError("parsed again")):
+            test.number_input[0].set_value(2).run()
+            test.number_input[0].set_value(3).run()
+        assert not test.exception
+        assert test.metric[1].value == "3"
+        test.file_uploader[0].set_value(("two.csv", AZURE_2, "text/csv")).run()
+        assert test.metric[1].value == "2"
