@@ -6,6 +6,7 @@ draws the step page.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -17,6 +18,8 @@ from pages import step
 from pages.ui.models import SHELF
 from pages.ui.options import default_model
 from pages.ui.session import REGISTRY
+from pages.ui.shell import language
+from pages.ui.text import t
 from pages.ui.vendor import routes
 
 
@@ -28,7 +31,14 @@ async def lifespan(_: Any) -> AsyncIterator[None]:
     REGISTRY.close_all()
 
 
+def sorry(error: Exception) -> bool:
+    """An error nobody foresaw: the log gets it all, the visitor a sentence instead of a traceback."""
+    logging.getLogger("kvscope").error("a page failed", exc_info=error)
+    st.error(t("page.unexpected", language(), reason=type(error).__name__))
+    return True
+
+
 if get_script_run_ctx(suppress_warning=True) is None:
-    app = st.App(__file__, lifespan=lifespan, routes=routes())
+    app = st.App(__file__, lifespan=lifespan, routes=routes(), on_script_error=sorry)
 else:
     step.main()

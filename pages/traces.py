@@ -39,38 +39,45 @@ def main() -> None:
         language_switch(lang)
     offer_real_model(choice, lang)
     loaded = use_model(choice, lang)
-    st.markdown(f"#### {t('trace.page_title', lang)}")
-    st.markdown(t("trace.page_intro", lang))
-    uploaded = st.file_uploader(t("trace.upload", lang), max_upload_size=MAX_UPLOAD_MB, key="trace_file")
-    if uploaded is not None:
-        _show(uploaded.getvalue(), uploaded.name, loaded, lang)
+    left, right = st.columns([1, 1.25], gap="medium")
+    with left:
+        st.markdown(f"#### {t('trace.page_title', lang)}")
+        st.markdown(t("trace.page_intro", lang))
+        uploaded = st.file_uploader(t("trace.upload", lang), max_upload_size=MAX_UPLOAD_MB, key="trace_file")
+        trace = _trace(uploaded.getvalue(), uploaded.name, lang) if uploaded is not None else None
+        if uploaded is not None and trace is not None:
+            _offer(uploaded.getvalue(), trace, loaded, lang)
+    if trace is not None:
+        with right:
+            _preview(trace, stats(trace), lang)
 
 
-def _show(data: bytes, name: str, loaded: LoadedModel, lang: Lang) -> None:
+def _trace(data: bytes, name: str, lang: Lang) -> Trace | None:
+    """The parsed file, or None after one sentence that says what is wrong with it."""
     formats: list[str] = ["", *FORMATS]
     asked = st.selectbox(
-        t("trace.format", lang),
-        formats,
-        format_func=lambda name: t(f"trace.format_{name or 'any'}", lang),
-        width=330,
+        t("trace.format", lang), formats, format_func=lambda name: t(f"trace.format_{name or 'any'}", lang)
     )
     try:
-        trace = _read(data, name, asked or None)
+        return _read(data, name, asked or None)
     except UserError as error:
         st.error(t(error.key, lang, **error.params))
-        return
-    _preview(trace, stats(trace), lang)
+        return None
+
+
+def _offer(data: bytes, trace: Trace, loaded: LoadedModel, lang: Lang) -> None:
+    """How the trace is cut to what the model can hold, what that touched, and the button that steps it."""
     chosen = _settings(data, trace, lang)
     try:
         fitted = chosen.fitted(loaded)
     except UserError as error:
         st.error(t(error.key, lang, **error.params))
         return
-    st.info("\n".join(f"- {t(notice.key, lang, **notice.params)}" for notice in (*trace.notices, *fitted.notices)))
     if st.button(t("trace.step", lang, n=len(fitted.requests)), type="primary", key="step_trace"):
         st.session_state["trace"] = chosen
         st.session_state["scenario"] = chosen.key
         st.switch_page("pages/step.py")
+    st.info("\n".join(f"- {t(notice.key, lang, **notice.params)}" for notice in (*trace.notices, *fitted.notices)))
 
 
 @st.cache_data(max_entries=8, show_spinner=False)
@@ -81,20 +88,23 @@ def _read(data: bytes, name: str, asked: str | None) -> Trace:
 
 def _preview(trace: Trace, facts: TraceStats, lang: Lang) -> None:
     rate = facts.infinite_cache_hit_rate
-    columns = st.columns(5)
-    columns[0].metric(t("trace.m_format", lang), t(f"trace.format_{trace.format}", lang))
-    columns[1].metric(t("trace.m_requests", lang), f"{facts.requests:,}")
-    columns[2].metric(t("trace.m_span", lang), f"{facts.span_s:,.1f} s")
-    columns[3].metric(t("trace.m_tokens", lang), f"{facts.prompt.total:,} / {facts.output.total:,}")
-    columns[4].metric(t("trace.m_hits", lang), t("trace.no_data", lang) if rate is None else f"{rate:.1%}")
+    facts_shown = {
+        "format": t(f"trace.format_{trace.format}", lang),
+        "requests": f"{facts.requests:,}",
+        "span": f"{facts.span_s:,.1f} s",
+        "prompt": f"{facts.prompt.total:,}",
+        "output": f"{facts.output.total:,}",
+        "hits": t("trace.no_data", lang) if rate is None else f"{rate:.1%}",
+    }
+    columns = st.columns(3)
+    for place, (name, value) in enumerate(facts_shown.items()):
+        columns[place % 3].metric(t(f"trace.m_{name}", lang), value, border=True)
     if trace.skipped:
         lines = [
             t("trace.skipped_line", lang, line=line, reason=t(reason.key, lang, **reason.params))
             for line, reason in trace.skipped[:SKIPPED_SHOWN]
         ]
-        st.warning(
-            t("trace.skipped", lang, n=len(trace.skipped)) + "\n" + "\n".join(f"- {line}" for line in lines)
-        )
+        st.warning(t("trace.skipped", lang, n=len(trace.skipped)) + "\n" + "\n".join(f"- {line}" for line in lines))
     table = pd.DataFrame(
         [
             (record.row, record.arrival_s, record.prompt_tokens, record.output_tokens)
@@ -102,7 +112,7 @@ def _preview(trace: Trace, facts: TraceStats, lang: Lang) -> None:
         ],
         columns=[t(f"trace.c_{column}", lang) for column in ("row", "arrival", "prompt", "output")],
     )
-    st.dataframe(table, height=240, hide_index=True)
+    st.dataframe(table, height=330, hide_index=True)
 
 
 def _settings(data: bytes, trace: Trace, lang: Lang) -> TraceChoice:

@@ -40,16 +40,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m scenarios", description="Scenarios and traces without a browser."
-    )
+    parser = argparse.ArgumentParser(prog="python -m scenarios", description="Scenarios and traces without a browser.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     running = commands.add_parser("run", help="run a scenario or a trace to its end")
     running.add_argument("workload", metavar="SCENARIO|TRACE", help="name, scenario file or trace file")
-    running.add_argument(
-        "--set", dest="settings", action="append", default=[], metavar="KEY=VALUE", help="a setting"
-    )
+    running.add_argument("--set", dest="settings", action="append", default=[], metavar="KEY=VALUE", help="a setting")
     running.add_argument("--model", help="toy, smollm2 or a path; default: what the scenario names")
     running.add_argument("--first", type=int, default=DEFAULT_FIRST, help="trace: how many requests")
     running.add_argument("--scale", type=int, default=1, help="trace: divide all lengths by this")

@@ -20,6 +20,10 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "Step {step} failed ({reason}). The steps before it are kept; reload the page to start again.",
         "第 {step} 步失败（{reason}）。之前的步骤均已保留；刷新页面可重新开始。",
     ),
+    "page.unexpected": (
+        "Something went wrong here ({reason}); reload the page to go on. The server's log has the details.",
+        "这里出了问题（{reason}）；请刷新页面继续。详情见服务器日志。",
+    ),
     "page.model": ("Model", "模型"),
     "page.model_label": ("Model: {name}", "模型：{name}"),
     "page.model_smollm2": ("SmolLM2-135M", "SmolLM2-135M"),
@@ -46,7 +50,10 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "包含到达时间与令牌数的 CSV 或 JSONL 文件：Azure LLM 2023–2025、Mooncake、Bailian、BurstGPT、Vidur，"
         "或每行一个提示。文件只保存在服务器内存中，访问结束即丢弃。",
     ),
-    "trace.upload": ("Trace file (CSV, JSON or JSONL, plain or gzip)", "轨迹文件（CSV、JSON 或 JSONL，可用 gzip 压缩）"),
+    "trace.upload": (
+        "Trace file (CSV, JSON or JSONL, plain or gzip)",
+        "轨迹文件（CSV、JSON 或 JSONL，可用 gzip 压缩）",
+    ),
     "trace.format": ("Format", "格式"),
     "trace.format_any": ("Detect from the columns", "根据列自动识别"),
     "trace.format_azure": ("Azure LLM", "Azure LLM"),
@@ -58,7 +65,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "trace.m_format": ("Format", "格式"),
     "trace.m_requests": ("Requests", "请求数"),
     "trace.m_span": ("Time span", "时间跨度"),
-    "trace.m_tokens": ("Prompt / output tokens", "提示 / 输出令牌数"),
+    "trace.m_prompt": ("Prompt tokens", "提示令牌数"),
+    "trace.m_output": ("Output tokens", "输出令牌数"),
     "trace.m_hits": ("Hit rate, unlimited cache", "命中率（无限缓存）"),
     "trace.no_data": ("no data", "无数据"),
     "trace.skipped": ("{n} rows are no requests and were left out:", "{n} 行不是请求，已略过："),

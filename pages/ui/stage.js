@@ -1,24 +1,33 @@
 // One frame in, one drawing out: the pool first, then the rest, dropped as soon as a newer frame is there.
 
-const PLOTLY_URL = "__PLOTLY_URL__";
 const CONFIG = { displayModeBar: false, responsive: true, doubleClick: false };
 const ORDER = ["pool", "tables", "attention", "queue", "schedule"];
 
-let loading = null;
-function loadPlotly() {
-  if (window.Plotly) return Promise.resolve(window.Plotly);
-  loading ??= new Promise((resolve, reject) => {
-    const script = document.createElement("script");
-    // Relative to the app's own address, which may lie behind a proxy's path.
-    script.src = new URL(PLOTLY_URL.replace(/^\//, ""), document.baseURI.replace(/[^/]*$/, "")).href;
-    script.onload = () => resolve(window.Plotly);
-    script.onerror = () => {
-      loading = null;
-      reject(new Error(`not loaded: ${script.src}`));
+const HERE = new URL(import.meta.url);
+
+function fetched(tag, attributes) {
+  return new Promise((resolve, reject) => {
+    const node = Object.assign(document.createElement(tag), attributes);
+    node.onload = () => resolve();
+    node.onerror = () => {
+      node.remove();
+      reject(new Error("not loaded"));
     };
-    document.head.appendChild(script);
+    document.head.appendChild(node);
   });
-  return loading;
+}
+
+// Sizes are known only once the style is there, so both are waited for before the first drawing.
+let ready = null;
+function loadParts() {
+  ready ??= Promise.all([
+    window.Plotly ?? fetched("script", { src: new URL("plotly.min.js", HERE).href }),
+    fetched("link", { rel: "stylesheet", href: new URL(`stage.css${HERE.search}`, HERE).href }),
+  ]).catch((error) => {
+    ready = null;
+    throw error;
+  });
+  return ready;
 }
 
 const breathe = () => new Promise((resolve) => setTimeout(resolve, 0));
@@ -228,13 +237,19 @@ async function drawPlot(stage, name, plotly, frame) {
 async function draw(stage) {
   const frame = stage.frame;
   const began = performance.now();
-  let plotly;
   try {
-    plotly = await loadPlotly();
+    await loadParts();
   } catch {
+    stage.root.style.visibility = "";
     stage.notice.hidden = false;
     say(stage.notice, frame.controls.no_plotly);
     return;
+  }
+  const plotly = window.Plotly;
+  if (stage.root.style.visibility) {
+    stage.root.style.visibility = "";
+    fitToWindow(stage.root);
+    stage.kernel.text.scrollTop = stage.kernel.text.scrollHeight;
   }
   for (const name of ORDER) {
     if (stage.frame !== frame) return;
@@ -261,6 +276,7 @@ export default function stageComponent(component) {
   let stage = root.kvStage;
   if (!stage) {
     stage = root.kvStage = build(root);
+    root.style.visibility = "hidden";
     stage.draw = () => draw(stage);
     connect(stage);
   }

@@ -17,29 +17,18 @@ A nonce that comes back as `ack` tells the component that its seek was served, s
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 import streamlit as st
 
-from pages.ui.vendor import PLOTLY_URL
+from pages.ui.vendor import stage_version
 
 EventName = Literal["seek", "run", "stop", "tick", "select"]
 Callback = Callable[[], None]
 
-_HERE = Path(__file__).parent
-_SCRIPTS = ("stage_dom.js", "stage_controls.js", "stage.js")
-
-
-@cache
-def source() -> tuple[str, str]:
-    """The component's script and style sheet."""
-    script = "\n".join((_HERE / name).read_text(encoding="utf-8") for name in _SCRIPTS)
-    script = script.replace('"__PLOTLY_URL__"', json.dumps(PLOTLY_URL))
-    return script, (_HERE / "stage.css").read_text(encoding="utf-8")
+_LOADER = (Path(__file__).parent / "stage_loader.js").read_text(encoding="utf-8")
 
 
 def mount(
@@ -53,10 +42,12 @@ def mount(
     on_select: Callback,
 ) -> Any:
     """Draws `data` (a frame) in place. The key must stay the same for as long as the diagrams should live."""
-    script, style = source()
     # Registered on each run, as Streamlit wants it of inline components; an equal definition costs nothing.
     component = st.components.v2.component(
-        "kvscope_stage", html='<div class="kv-stage"></div>', css=style, js=script, isolate_styles=False
+        "kvscope_stage",
+        html='<div class="kv-stage"></div>',
+        js=_LOADER.replace("__VERSION__", stage_version()),
+        isolate_styles=False,
     )
     return component(
         key=key,

@@ -1,7 +1,12 @@
-"""Routes that the app adds to Streamlit's server: plotly.js from the installed plotly package, and a health check."""
+"""Routes that the app adds to Streamlit's server: plotly.js, the stage's own script and style, a health check.
+
+Streamlit sends a component's inline script and style again with every frame; served from here they are sent once.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -9,16 +14,38 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-PLOTLY_URL = "/vendor/plotly.min.js"
+_HERE = Path(__file__).parent
+_SCRIPTS = ("stage_dom.js", "stage_controls.js", "stage.js")
+_CACHED = {"Cache-Control": "public, max-age=86400"}
 
 
 def plotly_js() -> Path:
     return Path(str(files("plotly") / "package_data" / "plotly.min.js"))
 
 
+@cache
+def stage_source() -> tuple[str, str]:
+    """The stage's script, one module out of three files, and its style sheet."""
+    script = "\n".join((_HERE / name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    return script, (_HERE / "stage.css").read_text(encoding="utf-8")
+
+
+@cache
+def stage_version() -> str:
+    """Changes with the source, so that a browser never runs yesterday's script against today's frames."""
+    return hashlib.sha256("".join(stage_source()).encode()).hexdigest()[:12]
+
+
 async def _plotly(_: Request) -> Response:
-    # A day: the file changes only with the pinned plotly package, and etag answers the rest.
-    return FileResponse(plotly_js(), media_type="text/javascript", headers={"Cache-Control": "public, max-age=86400"})
+    return FileResponse(plotly_js(), media_type="text/javascript", headers=_CACHED)
+
+
+async def _script(_: Request) -> Response:
+    return Response(stage_source()[0], media_type="text/javascript", headers=_CACHED)
+
+
+async def _style(_: Request) -> Response:
+    return Response(stage_source()[1], media_type="text/css", headers=_CACHED)
 
 
 async def _health(_: Request) -> Response:
@@ -27,4 +54,9 @@ async def _health(_: Request) -> Response:
 
 def routes() -> list[BaseRoute]:
     """For `st.App(script, routes=routes())`."""
-    return [Route(PLOTLY_URL, _plotly), Route("/healthz", _health)]
+    return [
+        Route("/vendor/plotly.min.js", _plotly),
+        Route("/vendor/stage.js", _script),
+        Route("/vendor/stage.css", _style),
+        Route("/healthz", _health),
+    ]

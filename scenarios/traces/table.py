@@ -53,7 +53,9 @@ class Table:
             if isinstance(row, Mapping):
                 return tuple([None if name is None else row.get(name) for name in names])
             width = len(row)
-            return tuple([None if place is None or place >= width else row[place].strip(" \t") or None for place in found])
+            return tuple(
+                [None if place is None or place >= width else row[place].strip(" \t") or None for place in found]
+            )
 
         return pick
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -14,10 +15,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 90
+# On a cold link to a page Streamlit's own client asks below that page first, to find out where the app's root is.
+PROBE = re.compile(r"/(step|traces)/_stcore/(health|host-config)$")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 CHROMIUM_FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -82,7 +85,12 @@ def chromium() -> Iterator[Browser]:
 def listen(page: Page) -> list[str]:
     """Collects what the page writes to the console as an error, and what it throws."""
     complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+
+    def note(message: ConsoleMessage) -> None:
+        if message.type == "error" and not PROBE.search(message.location.get("url", "")):
+            complaints.append(f"{message.text} {message.location.get('url', '')}")
+
+    page.on("console", note)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     return complaints
 

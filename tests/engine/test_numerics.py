@@ -100,9 +100,7 @@ def hugging_face(name: str) -> LlamaForCausalLM:
 def prompts(name: str) -> tuple[tuple[int, ...], ...]:
     tokenizer = loaded(name).tokenizer
     system = {"role": "system", "content": "You are a helpful assistant who answers in plain words."}
-    return tuple(
-        tuple(tokenizer.apply_chat([system, {"role": "user", "content": question}])) for question in QUESTIONS
-    )
+    return tuple(tuple(tokenizer.apply_chat([system, {"role": "user", "content": question}])) for question in QUESTIONS)
 
 
 @cache
@@ -121,9 +119,7 @@ def reference(name: str, prompt: tuple[int, ...]) -> Reference:
         )
     logits = torch.cat(out.logits)
     top = logits.topk(2).values
-    return Reference(
-        tuple(out.sequences[0, len(prompt) :].tolist()), tuple((top[:, 0] - top[:, 1]).tolist()), logits
-    )
+    return Reference(tuple(out.sequences[0, len(prompt) :].tolist()), tuple((top[:, 0] - top[:, 1]).tolist()), logits)
 
 
 def assert_same_text(name: str, prompt: tuple[int, ...], tokens: Sequence[int]) -> None:

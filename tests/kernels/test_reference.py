@@ -105,12 +105,14 @@ def test_negative_slots_are_not_written() -> None:
     assert cache_v.flatten(0, 1)[:, 0, 0].tolist() == [0, 0, 2, 0]
 
 
-def test_rows_without_context_are_zero() -> None:
+@pytest.mark.parametrize(("seq_len", "empty"), [(0, 2), (1, 1)])
+def test_rows_without_context_are_zero(seq_len: int, empty: int) -> None:
     batch = make_batch([(0, 2), (3, 1)], (4, 2, 8), 4)
-    batch.meta.seq_lens[0] = 0
+    batch.meta.seq_lens[0] = seq_len
     output = run(batch)
-    assert torch.equal(output[:2], torch.zeros(2, 4, 8))
-    assert output[2].abs().sum() > 0
+    assert torch.equal(output[:empty], torch.zeros(empty, 4, 8))
+    assert torch.isfinite(output).all()
+    assert output[empty:].abs().sum(dim=(1, 2)).all()
 
 
 def test_attention_mass_is_the_softmax_per_block() -> None:

@@ -24,7 +24,9 @@ def test_toy_survives_gguf(toy: LoadedModel, home: Path, tmp_path: Path) -> None
     text = "Question: What does a fox eat? 中文 123 <|im_end|>"
     assert loaded.tokenizer.encode(text) == toy.tokenizer.encode(text)
     chat = [{"role": "user", "content": "Hello"}]
-    assert loaded.tokenizer.apply_chat(chat) == toy.tokenizer.apply_chat(chat)
+    ids = loaded.tokenizer.apply_chat(chat)
+    assert ids == toy.tokenizer.apply_chat(chat)
+    assert loaded.tokenizer.decode(ids) == "user\nHello\nassistant\n"
     assert loaded.tokenizer.eos_ids == {2}
 
 

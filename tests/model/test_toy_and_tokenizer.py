@@ -89,6 +89,8 @@ def test_smollm2_chat(smollm2: LoadedModel) -> None:
     # The published tokenizer's ids of "<|im_start|>system\nYou are a helpful AI assistant named SmolLM".
     assert ids[:11] == [1, 9690, 198, 2683, 359, 253, 5356, 5646, 11173, 3365, 3511]
     assert smollm2.tokenizer.eos_ids == {2}
+    assert len(smollm2.tokenizer.encode("2026")) == 4
+    assert smollm2.tokenizer.decode(ids[-3:]) == "assistant\n"
 
 
 @pytest.mark.model

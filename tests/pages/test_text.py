@@ -42,10 +42,17 @@ def _calls() -> Iterator[tuple[str, bool]]:
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") in names and node.args:
-                for part in ast.walk(node.args[0]):
+                parts = list(ast.walk(node.args[0]))
+                inside = {id(value) for part in parts if isinstance(part, ast.JoinedStr) for value in part.values}
+                for part in parts:
                     if isinstance(part, ast.JoinedStr) and isinstance(part.values[0], ast.Constant):
                         yield str(part.values[0].value), False
-                    elif isinstance(part, ast.Constant) and isinstance(part.value, str) and "." in part.value:
+                    elif (
+                        isinstance(part, ast.Constant)
+                        and id(part) not in inside
+                        and isinstance(part.value, str)
+                        and "." in part.value
+                    ):
                         yield part.value, True
 
 

@@ -70,7 +70,12 @@ def test_clip_fits_and_touches_only_what_it_must(prompt: int, output: int, room:
 
 def test_touched_counts_and_notices() -> None:
     config = EngineConfig(num_blocks=33, block_size=16)  # 512 positions, 513 tokens
-    records = [TraceRecord(2, 0, 500, 13), TraceRecord(3, 1, 501, 13), TraceRecord(4, 2, 10, 900), TraceRecord(5, 3, 1, 1)]
+    records = [
+        TraceRecord(2, 0, 500, 13),
+        TraceRecord(3, 1, 501, 13),
+        TraceRecord(4, 2, 10, 900),
+        TraceRecord(5, 3, 1, 1),
+    ]
     fitted = fit(trace_of(*records), config, TOKENIZER, first=3, step_seconds=0.5)
     assert [(len(spec.prompt), spec.max_tokens) for spec in fitted.requests] == [(500, 13), (500, 13), (10, 503)]
     assert (fitted.touched.prompt, fitted.touched.output, fitted.touched.dropped) == (1, 1, 1)
@@ -100,7 +105,9 @@ def test_prompts_without_ids_share_no_block_and_are_the_same_each_time() -> None
 
 
 @settings(deadline=None, max_examples=30)
-@given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=4), min_size=2, max_size=5), st.sampled_from([1, 2, 8]))
+@given(
+    st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=4), min_size=2, max_size=5), st.sampled_from([1, 2, 8])
+)
 def test_equal_ids_are_equal_tokens_and_unequal_ids_part_at_once(chains: list[list[int]], scale: int) -> None:
     block, run = 64, 64 // scale
     chains = [[hash(tuple(chain[: n + 1])) for n in range(len(chain))] for chain in chains]  # prefix-chained, 64 bits
