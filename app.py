@@ -16,7 +16,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from pages import step
 from pages.ui.models import SHELF
-from pages.ui.options import default_model
+from pages.ui.options import default_model, use_threads
 from pages.ui.session import REGISTRY
 from pages.ui.shell import language
 from pages.ui.text import t
@@ -26,6 +26,7 @@ from pages.ui.vendor import routes
 @asynccontextmanager
 async def lifespan(_: Any) -> AsyncIterator[None]:
     """Loads the model while the first visitor's browser is still opening; closes all engines at the end."""
+    use_threads()
     SHELF.request(default_model())
     yield
     REGISTRY.close_all()

@@ -8,17 +8,21 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.table import Table
 
 from engine.errors import UserError
 from engine.timeline import Step
-from scenarios import load, run
+from scenarios import load
 from scenarios.schema import json_schema
 from scenarios.traces.fit import DEFAULT_FIRST
 from scenarios.traces.read import FORMATS, read_path
 from scenarios.traces.stats import Lengths, stats
+
+if TYPE_CHECKING:
+    from scenarios.run import Job
 
 _SKIPPED_SHOWN = 10
 
@@ -65,6 +69,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from scenarios import run  # here, since it brings torch, which the other commands need not wait for
+
     job = run.prepare(
         options.workload,
         run.Options(
@@ -79,19 +85,19 @@ def _run(options: argparse.Namespace) -> int:
     if options.json:
         _print_json(run.document(job, ran))
     else:
-        _show_run(job, ran)
+        _show_run(job, ran, run.table(ran))
     error = run.complaint(job, ran)
     if error is not None:
         raise error
     return 0
 
 
-def _show_run(job: run.Job, ran: Sequence[Step]) -> None:
+def _show_run(job: Job, ran: Sequence[Step], table: Table) -> None:
     console = Console(width=None if sys.stdout.isatty() else 160)
     console.print(f"{job.name} on {job.loaded.title}", markup=False)
     for each in job.notices:
         console.print(f"· {each}", markup=False)
-    console.print(run.table(ran))
+    console.print(table)
     for request, text in (ran[-1].text if ran else {}).items():
         console.print(f"{request}: {text!r}", markup=False)
 

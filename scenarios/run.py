@@ -61,7 +61,7 @@ def prepare(name: str, options: Options) -> Job:
     trace = read_path(path)
     loaded = load_model(options.model or DEFAULT_MODEL)
     config = fit_to_model(EngineConfig().with_changes(dict(options.settings)), loaded.spec)
-    seconds = options.step_seconds or suggest_step_seconds(trace, options.first)
+    seconds = suggest_step_seconds(trace, options.first) if options.step_seconds is None else options.step_seconds
     fitted = fit(trace, config, loaded.tokenizer, first=options.first, scale=options.scale, step_seconds=seconds)
     return Job(trace.name, loaded, config, fitted.requests, (*trace.notices, *fitted.notices))
 

@@ -89,7 +89,7 @@ class RequestEntry(_Part):
 
 
 class Focus(_Part):
-    """What a note points at."""
+    """What a note points at; panels are pool, tables, queue, schedule, attention, requests and laws."""
 
     kind: Literal["block", "request", "node", "panel"]
     id: StrictStr | StrictInt

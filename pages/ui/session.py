@@ -78,9 +78,9 @@ class Session:
             self.goal = self.cursor
 
     def select(self, selection: Selection | None) -> None:
-        """Selects, or deselects what was selected already."""
+        """Selects a request or a block in all diagrams at once, or nothing."""
         with self.lock:
-            self.selection = None if selection == self.selection else selection
+            self.selection = selection
 
     def _advance(self) -> None:
         """Moves the cursor towards the goal; if a step fails, the steps before it remain."""

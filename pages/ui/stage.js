@@ -303,6 +303,7 @@ export default function stageComponent(component) {
   say(stage.live, frame.announce);
   root.dataset.step = frame.step;
   root.dataset.running = String(frame.running);
+  root.dataset.done = String(frame.done && frame.step === frame.last);
   fitToWindow(root);
   draw(stage);
   return () => {

@@ -30,10 +30,9 @@ def tokens(cell: object, column: str) -> int:
 
 def whole(cell: object, column: str) -> int:
     """A whole number from 0 to MAX_TOKENS; 12.0 is one, as tables with gaps write it."""
-    if isinstance(cell, str) and cell.isascii() and cell.isdigit() and len(cell) < 9:
-        number: float = int(cell)
-    else:
-        number = _number(cell, column)
+    if isinstance(cell, str) and cell.isascii() and cell.isdigit() and len(cell) < 8:
+        return int(cell)
+    number = _number(cell, column)
     if number != int(number):
         raise RowError(notice("trace.row.not_whole", column=column, value=_shown(cell)))
     if not 0 <= number <= MAX_TOKENS:
@@ -73,6 +72,7 @@ def _midnight(date: str) -> int:
     return (datetime.date.fromisoformat(date).toordinal() - datetime.date(1970, 1, 1).toordinal()) * 86_400
 
 
+@lru_cache(maxsize=128)
 def _zone_seconds(zone: str | None) -> int:
     if zone is None or zone in "Zz":
         return 0

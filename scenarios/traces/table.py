@@ -52,10 +52,8 @@ class Table:
         def pick(row: RawRow) -> Cells:
             if isinstance(row, Mapping):
                 return tuple([None if name is None else row.get(name) for name in names])
-            width = len(row)
-            return tuple(
-                [None if place is None or place >= width else row[place].strip(" \t") or None for place in found]
-            )
+            cells = [None if place is None or place >= len(row) else row[place] for place in found]
+            return tuple([None if cell is None else cell.strip(" \t") or None for cell in cells])
 
         return pick
 
@@ -144,7 +142,7 @@ def _from_csv(text: str, name: str) -> Table:
     columns: tuple[str, ...] = ()
     try:
         for row in reader:
-            if not any(cell.strip() for cell in row):
+            if not any(map(str.strip, row)):
                 continue
             if columns:
                 rows.append((reader.line_num, row))

@@ -94,11 +94,12 @@ def test_a_failing_step_keeps_the_steps_before_it(monkeypatch: pytest.MonkeyPatc
     assert not visit.is_running
 
 
-def test_selecting_twice_deselects() -> None:
+def test_selecting_moves_neither_cursor_nor_engine() -> None:
     visit = session()
+    visit.seek(2)
     visit.select(Selection("block", 3))
-    assert visit.selection == Selection("block", 3)
-    visit.select(Selection("block", 3))
+    assert (visit.selection, visit.cursor, len(visit.steps)) == (Selection("block", 3), 2, 3)
+    visit.select(None)
     assert visit.selection is None
 
 

@@ -48,6 +48,7 @@ STEP = make_step()
         "owned + len(free_queue) == 8 and 2 * 3 - 1 == 5 and 7 // 2 == 3 and -1 < 0",
         "sum(ref_count) == len(blocks['A']) + len(blocks['B'])",
         "not (owned > 3 or owned < 3)",
+        "owned == 99 or owned == 3",
         "1 < owned < 4 and 'A' != 'B'",
         "blocks['A'][0] == blocks['B'][0]",
         "True",

@@ -21,7 +21,6 @@ from scenarios.traces.record import Trace, TraceRecord
 from scenarios.traces.stats import stats
 
 TRACES = Path(__file__).parents[1] / "traces"
-SHARED = Path(__file__).parents[2] / "shared" / "traces"
 TOKENIZER = toy_tokenizer()
 
 
@@ -126,9 +125,18 @@ def test_equal_ids_are_equal_tokens_and_unequal_ids_part_at_once(chains: list[li
 
 
 def test_rows_with_and_without_ids_do_not_meet() -> None:
-    with_ids = TraceRecord(2, 0, 64, 1, block_ids=(0, 1, 2, 3), block_tokens=16)
-    fitted = fit(trace_of(with_ids, TraceRecord(3, 0, 64, 1)), EngineConfig(), TOKENIZER, step_seconds=1)
-    assert shared_prefix(fitted.requests[0].prompt, fitted.requests[1].prompt) < 8
+    """The second row's first block is content number 4 of the trace, and row 4 has a text of its own."""
+    ids = [(10, 11, 12, 13), (14, 15, 16, 17)]
+    records = [TraceRecord(n + 2, 0, 64, 1, block_ids=chain, block_tokens=16) for n, chain in enumerate(ids)]
+    fitted = fit(trace_of(*records, TraceRecord(4, 0, 64, 1)), EngineConfig(), TOKENIZER, step_seconds=1)
+    _, with_ids, without = (spec.prompt for spec in fitted.requests)
+    assert shared_prefix(with_ids, without) < 8
+
+
+def test_passages_stay_apart_when_there_are_more_of_them_than_words() -> None:
+    for number in (1, 1 + len(passages._WORDS)):
+        assert len(passages.passage(TOKENIZER, number, 40)) == 40
+    assert passages.passage(TOKENIZER, 1, 8) != passages.passage(TOKENIZER, 1 + len(passages._WORDS), 8)
 
 
 def test_fewer_ids_than_tokens_is_filled_and_more_is_cut() -> None:

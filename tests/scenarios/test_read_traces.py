@@ -129,7 +129,7 @@ def test_t8_a_file_without_a_prompt_column() -> None:
     ("name", "format", "rows", "first", "last_s"),
     [
         ("azure_2023_conv_head40.csv", "azure", 40, (374, 44), 24.146296),
-        ("azure_2023_code_head40.csv", "azure", 40, (4808, 10), 34.2843600),
+        ("azure_2023_code_head40.csv", "azure", 40, (4808, 10), 34.284439),
         ("mooncake_conversation_head40.jsonl", "mooncake", 40, (6758, 500), 12.0),
         ("mooncake_synthetic_head40.jsonl", "mooncake", 40, (40160, 6), 12.075),
         ("vidur_splitwise_conv_head40.csv", "vidur", 40, (374, 44), 24.146296),
@@ -173,7 +173,7 @@ def test_a_caller_may_overrule_the_format() -> None:
     row = json.dumps({"timestamp": 1, "input_length": 2, "output_length": 3, "chat_id": 1, "parent_chat_id": -1})
     assert read(row.encode(), "f").format == "bailian"
     assert read(row.encode(), "f", "mooncake").format == "mooncake"
-    with pytest.raises(TraceError, match="no column arrived_at|num_prefill_tokens"):
+    with pytest.raises(TraceError, match="no column num_prefill_tokens"):
         read(row.encode(), "f", "vidur")
     with pytest.raises(TraceError, match="no trace format called excel"):
         read(row.encode(), "f", "excel")
@@ -268,10 +268,10 @@ def test_a_hundred_thousand_rows_take_seconds() -> None:
         f"2024-05-10 {n // 3600 % 24:02}:{n // 60 % 60:02}:{n % 60:02}.123456+00:00,12,3\n" for n in range(86_400)
     )
     data = gzip.compress((AZURE + rows + "2024-05-11 00:00:00+00:00,12,3\n" * 13_600).encode())
-    began = time.perf_counter()
+    began = time.process_time()  # not the clock on the wall: other tests may share the core
     trace = read(data, "big.csv.gz")
     assert len(trace.records) == 100_000
-    assert time.perf_counter() - began < 6  # about 1 s on a free core
+    assert time.process_time() - began < 4  # about 1 s
 
 
 # properties

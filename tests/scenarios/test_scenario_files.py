@@ -84,9 +84,8 @@ def test_a_fault_is_said_with_its_line_and_field(old: str, new: str, key: str, l
 
 
 def test_a_bad_setting_is_refused_in_the_engine_s_own_words() -> None:
-    assert "block_size is 0, but it must be between 1 and 256" in str(
-        fault(GOOD.replace("block_size: 8", "block_size: 0"))
-    )
+    error = fault(GOOD.replace("block_size: 8", "block_size: 0"))
+    assert "block_size is 0, but it must be between 1 and 256" in str(error)
 
 
 @pytest.mark.parametrize(
