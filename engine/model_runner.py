@@ -153,9 +153,7 @@ def fit_to_model(config: EngineConfig, spec: LlamaSpec) -> EngineConfig:
     return config.with_changes({"max_model_len": spec.max_positions})
 
 
-def _inputs(
-    requests: Sequence[Request], plan: Plan, device: torch.device | str
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _inputs(requests: Sequence[Request], plan: Plan, device: torch.device | str) -> tuple[torch.Tensor, torch.Tensor]:
     ids: list[int] = []
     positions: list[int] = []
     for request in requests:

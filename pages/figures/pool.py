@@ -26,6 +26,7 @@ from pages.ui.theme import Palette
 # Up to here each cell carries its id; up to the second limit each block is a cell of its own.
 IDS_UP_TO = 64
 CELLS_UP_TO = 512
+FEW = 20
 COUNTS_SHOWN = 100  # texts are what costs drawing time
 ASPECT = 1.35  # width / height of the panel the cells should look square in
 
@@ -35,17 +36,22 @@ class _Grid:
     columns: int
     rows: int
 
+    @property
+    def height(self) -> float:
+        """Rows the panel has room for: with few blocks the cells stay square and the rest stays empty."""
+        return max(self.rows, self.columns / ASPECT)
+
     def cell(self, block: int) -> tuple[int, int]:
         return block % self.columns, block // self.columns
 
 
 def _grid(num_blocks: int) -> _Grid:
-    """Columns are a power of two, or half-way between two, so that a row's first id is easy to count on from."""
+    """Columns are a power of two, half-way between two, or five: a row's first id is then easy to count on from."""
     wanted = math.sqrt(num_blocks * ASPECT)
     choices = [8, 12, 16, 24, 32, 48, 64, 96, 128]
     columns = min(choices, key=lambda value: abs(math.log(value / wanted)))
     if num_blocks <= IDS_UP_TO:
-        columns = 8
+        columns = 5 if num_blocks <= FEW else 8
     return _Grid(columns, math.ceil(num_blocks / columns))
 
 
@@ -129,7 +135,7 @@ def pool(snapshot: Snapshot, marks: Marks, selection: Selection | None, palette:
         "layout": layout(
             palette,
             hidden_axis(-gutter(grid.columns, len(str((grid.rows - 1) * grid.columns))), grid.columns),
-            hidden_axis(grid.rows, 0),
+            hidden_axis(grid.height, 0),
             (4, 10, 5, 8),
         ),
     }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Literal, get_args
 
 from engine import messages as engine_messages
+from engine.model import messages as model_messages
 from pages.ui import messages as ui_messages
 from pages.ui import page_messages
+from scenarios import messages as scenario_messages
+from scenarios.errors import Notice
 
 Lang = Literal["en", "zh"]
 LANGS: tuple[Lang, ...] = get_args(Lang)
@@ -15,29 +17,26 @@ LANGS: tuple[Lang, ...] = get_args(Lang)
 Catalogue = dict[str, tuple[str, str]]
 
 
-def _room(name: str) -> Catalogue:
-    try:
-        catalogue: Catalogue = importlib.import_module(name).MESSAGES
-    except ModuleNotFoundError as error:
-        if error.name is None or not name.startswith(error.name):
-            raise
-        return {}
-    return catalogue
-
-
 MESSAGES: Catalogue = {
     **engine_messages.MESSAGES,
-    **_room("engine.model.messages"),
-    **_room("scenarios.messages"),
+    **model_messages.MESSAGES,
+    **scenario_messages.MESSAGES,
     **ui_messages.MESSAGES,
     **page_messages.MESSAGES,
 }
 
 
 def t(key: str, lang: Lang, **params: object) -> str:
-    """The message in `lang` with its parameters filled in. An unknown key is a bug and raises KeyError."""
+    """The message in `lang` with its parameters filled in, notices among them translated too.
+
+    An unknown key is a bug and raises KeyError.
+    """
     text = MESSAGES[key][LANGS.index(lang)]
-    return text.format(**params) if params else text
+    filled = {
+        name: t(value.key, lang, **value.params) if isinstance(value, Notice) else value
+        for name, value in params.items()
+    }
+    return text.format(**filled) if filled else text
 
 
 def plural(key: str, count: int, lang: Lang, **params: object) -> str:
