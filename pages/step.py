@@ -122,7 +122,18 @@ def _frame(session: Session, loaded: LoadedModel, lang: Lang) -> dict[str, Any]:
         done=session.is_over,
         ack=st.session_state.get("seek_nonce", 0),
         notice=_notice(session, lang),
+        caption=_caption(session, loaded, lang),
     )
+
+
+def _caption(session: Session, loaded: LoadedModel, lang: Lang) -> str:
+    """The scenario's note on this step, else what the scenario is about. Notes are true for its own model only."""
+    if session.workload.scenario is None:
+        return ""
+    scenario = load.load(session.workload.scenario)
+    notes = scenario.notes if scenario.model == loaded.name else ()
+    said = next((note.say.get(lang) for note in notes if note.step == session.cursor), None)
+    return said or scenario.summary.get(lang)
 
 
 def _notice(session: Session, lang: Lang) -> str:

@@ -54,12 +54,14 @@ def frame(
     done: bool = False,
     ack: int = 0,
     notice: str = "",
+    caption: str = "",
 ) -> Json:
     """The payload of `stage.mount`.
 
     `cursor` is the step shown, -1 for `initial` (nothing run yet). `done`: the engine has nothing left, so the last
     step is final. `running`: the stage asks for the next step as soon as it has drawn this one. `ack`: nonce of the
-    last seek that was served. `notice`: a sentence shown above the panels (an error, a toy model).
+    last seek that was served. `notice`: a sentence shown above the panels (an error, scripted tokens).
+    `caption`: what a teacher would say at this step, shown in the same place when there is no notice.
     """
     step = steps[cursor] if 0 <= cursor < len(steps) else None
     snapshot = step.snapshot if step is not None else initial
@@ -75,6 +77,7 @@ def frame(
         "running": running,
         "ack": ack,
         "notice": notice,
+        "caption": caption,
         "colors": {name: getattr(palette, name) for name in _CSS_COLORS} | {"mono": palette.mono},
         "controls": {name: t(f"control.{name}", lang) for name in _CONTROLS}
         | {

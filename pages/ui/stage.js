@@ -64,8 +64,10 @@ function showControls(stage, frame) {
     say(stage.chip, `${frame.selection.label}  ×`);
     stage.chip.setAttribute("aria-label", `${words.clear}: ${frame.selection.label}`);
   }
-  stage.notice.hidden = !frame.notice;
-  say(stage.notice, frame.notice ?? "");
+  stage.notice.hidden = !frame.notice && !frame.caption;
+  stage.notice.classList.toggle("kv-caption", !frame.notice);
+  say(stage.notice, frame.notice || frame.caption);
+  stage.notice.title = frame.caption;
 }
 
 function showTile(stage, data) {

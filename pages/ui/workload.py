@@ -19,12 +19,12 @@ TRACE_CONFIG = EngineConfig(block_size=16, num_blocks=128, max_num_batched_token
 
 @dataclass(frozen=True)
 class Workload:
-    """Requests and configuration under a `key` that tells two workloads apart and a `title` for people."""
+    """Requests and configuration under a `key` that tells two workloads apart; `scenario` names its source, if any."""
 
     key: str
-    title: str
     config: EngineConfig
     requests: tuple[RequestSpec, ...]
+    scenario: str | None = None
 
     @property
     def scripted(self) -> tuple[str, ...]:
@@ -58,13 +58,13 @@ class TraceChoice:
 
     def workload(self, choice: str, loaded: LoadedModel) -> Workload:
         config = fit_to_model(TRACE_CONFIG, loaded.spec)
-        return Workload(f"{self.key}@{choice}", self.trace.name, config, self.fitted(loaded).requests)
+        return Workload(f"{self.key}@{choice}", config, self.fitted(loaded).requests)
 
 
 def scenario_workload(name: str, choice: str, loaded: LoadedModel) -> Workload:
     """A library scenario, its texts tokenised for the model at hand."""
     scenario = load.load(name)
-    return Workload(f"{name}@{choice}", name, load.config(scenario), load.requests(scenario, loaded.tokenizer))
+    return Workload(f"{name}@{choice}", load.config(scenario), load.requests(scenario, loaded.tokenizer), name)
 
 
 def start(workload: Workload, loaded: LoadedModel) -> Engine:

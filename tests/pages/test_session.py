@@ -16,7 +16,7 @@ from tests.engine.replay import engine_of, spec
 
 
 def workload(key: str = "w") -> Workload:
-    return Workload(key, key, EngineConfig(), ())
+    return Workload(key, EngineConfig(), ())
 
 
 def session(tokens: int = 6) -> Session:
