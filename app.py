@@ -6,6 +6,7 @@ draws the step page.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -22,14 +23,25 @@ from pages.ui.shell import language
 from pages.ui.text import t
 from pages.ui.vendor import routes
 
+REAP_SECONDS = 60
+
 
 @asynccontextmanager
 async def lifespan(_: Any) -> AsyncIterator[None]:
     """Loads the model while the first visitor's browser is still opening; closes all engines at the end."""
     use_threads()
     SHELF.request(default_model())
+    reaper = asyncio.create_task(_reap())
     yield
+    reaper.cancel()
     REGISTRY.close_all()
+
+
+async def _reap() -> None:
+    """Gives idle visitors' KV memory back even when nobody new comes."""
+    while True:
+        await asyncio.sleep(REAP_SECONDS)
+        REGISTRY.drop_stale()
 
 
 def sorry(error: Exception) -> bool:

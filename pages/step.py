@@ -95,6 +95,7 @@ def _session(scenario: str, choice: str, loaded: LoadedModel, lang: Lang) -> Ses
 
 @st.fragment
 def _stage(session: Session, loaded: LoadedModel, lang: Lang) -> None:
+    REGISTRY.seen(visitor())
     mount(
         _frame(session, loaded, lang),
         key=STAGE,

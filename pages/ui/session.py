@@ -123,8 +123,15 @@ class SessionRegistry:
         with self._lock:
             self._sessions[visitor] = (session, time.monotonic())
             self._sessions.move_to_end(visitor)
-            self._drop_stale()
+        self.drop_stale()
         return session
+
+    def seen(self, visitor: str) -> None:
+        """The visitor is still there: each step drawn counts, not only each page opened."""
+        with self._lock:
+            if visitor in self._sessions:
+                self._sessions[visitor] = (self._sessions[visitor][0], time.monotonic())
+                self._sessions.move_to_end(visitor)
 
     def close(self, visitor: str) -> None:
         with self._lock:
@@ -134,13 +141,15 @@ class SessionRegistry:
         with self._lock:
             self._sessions.clear()
 
-    def _drop_stale(self) -> None:
+    def drop_stale(self) -> None:
+        """Closes sessions over the cap or idle too long."""
         oldest_allowed = time.monotonic() - self._idle_seconds
-        while self._sessions:
-            visitor, (_, seen) = next(iter(self._sessions.items()))
-            if seen >= oldest_allowed and len(self._sessions) <= self._limit:
-                return
-            del self._sessions[visitor]
+        with self._lock:
+            while self._sessions:
+                visitor, (_, seen) = next(iter(self._sessions.items()))
+                if seen >= oldest_allowed and len(self._sessions) <= self._limit:
+                    return
+                del self._sessions[visitor]
 
 
 REGISTRY = SessionRegistry()

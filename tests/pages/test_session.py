@@ -127,6 +127,15 @@ class TestRegistry:
         assert len(registry) == 2
         assert registry.get("ann", "w", self.make) is ann
 
+    def test_stepping_counts_as_being_there(self) -> None:
+        registry = SessionRegistry(limit=2)
+        ann = registry.get("ann", "w", self.make)
+        registry.get("bob", "w", self.make)
+        registry.seen("ann")
+        registry.seen("nobody")
+        registry.get("cy", "w", self.make)
+        assert registry.get("ann", "w", self.make) is ann
+
     def test_idle_sessions_are_closed(self) -> None:
         registry = SessionRegistry(idle_seconds=-1)
         registry.get("ann", "w", self.make)
