@@ -43,7 +43,7 @@ def serving(*arguments: str, **environment: str) -> Iterator[str]:
     """Runs the app as `make run` does; gives its address once the health check answers."""
     port = _free_port()
     command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port)]
-    command += ["--server.address", "127.0.0.1", "--", *arguments]
+    command += ["--server.address", "127.0.0.1", "--server.headless", "true", "--", *arguments]
     process = subprocess.Popen(
         command, cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
     )
