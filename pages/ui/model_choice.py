@@ -72,10 +72,10 @@ def _banner(choice: str, reason: str, lang: Lang) -> None:
 
 
 def _fetch(lang: Lang) -> None:
-    bar = st.progress(0.0, t("page.fetching", lang))
+    bar = st.progress(0.0)
 
-    def report(done: float, _: str) -> None:
-        bar.progress(min(done, 1.0), t("page.fetching", lang))
+    def report(done: float, what: str) -> None:
+        bar.progress(min(done, 1.0), t(what, lang))
 
     try:
         fetch_smollm2(report)
@@ -91,8 +91,10 @@ def _wait(choice: str, lang: Lang) -> LoadedModel:
     """Joins the load; a progress bar appears only if it is not there already."""
     loading = SHELF.request(choice)
     slot = st.empty()
+    name = _title(choice, lang)
     while not loading.future.done():
-        slot.progress(min(loading.done, 1.0), t("page.loading_model", lang, name=_title(choice, lang)))
+        doing = t(loading.what, lang) if loading.what else ""
+        slot.progress(min(loading.done, 1.0), t("page.loading_model", lang, name=name, doing=doing))
         time.sleep(POLL_SECONDS)
     slot.empty()
     return loading.future.result()

@@ -32,7 +32,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "Or a GGUF file or Llama-family folder on this machine",
         "或本机上的 GGUF 文件 / Llama 系列模型文件夹",
     ),
-    "page.loading_model": ("Loading {name}", "正在加载 {name}"),
+    "page.loading_model": ("Loading {name}. {doing}", "正在加载 {name}。{doing}"),
     "page.toy_banner": (
         "Running on the toy model, whose text means nothing: {reason}",
         "正在使用玩具模型，其文本没有意义：{reason}",
@@ -42,7 +42,6 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "本机没有 SmolLM2 权重。",
     ),
     "page.fetch": ("Fetch the real model (93 MB)", "下载真实模型（93 MB）"),
-    "page.fetching": ("Fetching SmolLM2-135M-Instruct", "正在下载 SmolLM2-135M-Instruct"),
     "trace.page_title": ("Step through a trace of your own", "单步查看你自己的请求轨迹"),
     "trace.page_intro": (
         "A CSV or JSONL file with arrival times and token counts: Azure LLM 2023–2025, Mooncake, Bailian, BurstGPT, "
