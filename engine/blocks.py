@@ -6,11 +6,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from engine.errors import UserError
-from engine.events import BlockAllocated, BlockFreed, BlockPublished, BlockTouched, Event, HashEvicted
+from engine.events import (
+    BlockAllocated,
+    BlockFreed,
+    BlockPublished,
+    BlockTouched,
+    Event,
+    HashEvicted,
+    PublicationWithdrawn,
+)
 from engine.prefix_hash import BlockKey, HashIndex
 
 NULL_BLOCK = 0
-FreeCause = Literal["finished", "aborted", "preempted"]
+FreeCause = Literal["finished", "aborted", "preempted", "swapped"]
 
 
 class Block:
@@ -128,6 +136,28 @@ class BlockPool:
             if self.log is not None:
                 self.log.append(BlockAllocated(block.id, request, position))
         return taken
+
+    def take(self, first: int, count: int, request: str) -> list[Block]:
+        """Takes a run of neighbours from wherever they lie in the free queue (the contiguous baseline), all or none."""
+        run = [self.get(block_id) for block_id in range(first, first + count)]
+        for block in run:
+            if block.ref_count:
+                raise UserError("block.not_free", block=block.id)
+        for position, block in enumerate(run):
+            self.free_queue.remove(block)
+            self._forget(block, request)
+            block.ref_count = 1
+            if self.log is not None:
+                self.log.append(BlockAllocated(block.id, request, position))
+        return run
+
+    def withdraw(self, block: Block, request: str) -> None:
+        """Takes back a publication whose block will not be filled after all."""
+        assert block.key is not None
+        self.index.remove(block.key, block.id)
+        if self.log is not None:
+            self.log.append(PublicationWithdrawn(block.id, block.key.short, request))
+        block.key = None
 
     def touch(self, blocks: Iterable[Block], request: str) -> None:
         """One owner more for each block; one that lay in the free queue leaves it from wherever it is."""

@@ -8,6 +8,22 @@ from typing import Literal, get_args
 from engine.errors import UserError
 
 Policy = Literal["fcfs", "priority"]
+KVLayout = Literal["paged", "contiguous"]
+ContiguousFit = Literal["first", "best"]
+ContiguousReserve = Literal["max", "known"]
+Batching = Literal["continuous", "static"]
+Preemption = Literal["recompute", "swap", "delay"]
+Victim = Literal["auto", "last_admitted", "least_progress", "most_blocks", "lowest_priority"]
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "policy": get_args(Policy),
+    "kv_layout": get_args(KVLayout),
+    "contiguous_fit": get_args(ContiguousFit),
+    "contiguous_reserve": get_args(ContiguousReserve),
+    "batching": get_args(Batching),
+    "preemption": get_args(Preemption),
+    "victim": get_args(Victim),
+}
 
 # Bounds keep a typed-in number from freezing a browser or filling the memory of a shared server.
 _RANGES: dict[str, tuple[int, int]] = {
@@ -17,6 +33,7 @@ _RANGES: dict[str, tuple[int, int]] = {
     "max_num_seqs": (1, 100_000),
     "long_prefill_token_threshold": (0, 1_000_000),
     "num_lookahead_tokens": (0, 1_000),
+    "swap_blocks": (0, 1_000_000),
     "seed": (0, 2**63 - 1),
 }
 
@@ -28,6 +45,12 @@ class EngineConfig:
     `num_blocks` counts the null block 0, as vLLM's logs do: `num_blocks - 1` blocks are usable.
     `max_num_batched_tokens` is the token budget of a step, `max_num_seqs` the sequence limit.
     `max_model_len` of None means "what the pool can hold".
+
+    The rest chooses what vLLM's V1 does not offer, with its behaviour as the default. `kv_layout`, `contiguous_fit`,
+    `contiguous_reserve`: paged blocks, or one run of neighbours per request, reserved for `max_model_len` positions or
+    for prompt + max_tokens. `batching`: requests join at any step, or a batch at a time. `preemption`: how room is
+    made; `swap` copies to a host pool of `swap_blocks`, `delay` admits only what can finish. `victim`: who gives way;
+    `auto` is what vLLM does for `policy`.
     """
 
     block_size: int = 16
@@ -43,6 +66,13 @@ class EngineConfig:
     num_lookahead_tokens: int = 0
     max_model_len: int | None = None
     seed: int = 0
+    kv_layout: KVLayout = "paged"
+    contiguous_fit: ContiguousFit = "first"
+    contiguous_reserve: ContiguousReserve = "max"
+    batching: Batching = "continuous"
+    preemption: Preemption = "recompute"
+    victim: Victim = "auto"
+    swap_blocks: int = 64
 
     def __post_init__(self) -> None:
         for name, (low, high) in _RANGES.items():
@@ -52,8 +82,10 @@ class EngineConfig:
         for name in ("enable_chunked_prefill", "enable_prefix_caching", "scheduler_reserve_full_isl"):
             if not isinstance(getattr(self, name), bool):
                 raise UserError("config.bool", field=name, value=getattr(self, name))
-        if self.policy not in get_args(Policy):
-            raise UserError("config.choice", field="policy", value=self.policy, choices=", ".join(get_args(Policy)))
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise UserError("config.choice", field=name, value=getattr(self, name), choices=", ".join(choices))
+        self._check_ways_to_make_room()
         watermark = self.watermark
         if isinstance(watermark, bool) or not isinstance(watermark, (int, float)) or not 0.0 <= watermark < 1.0:
             raise UserError("config.range", field="watermark", value=self.watermark, low=0.0, high="<1")
@@ -62,6 +94,14 @@ class EngineConfig:
         length = self.max_model_len
         if length is not None and (isinstance(length, bool) or not isinstance(length, int) or length < 1):
             raise UserError("config.range", field="max_model_len", value=length, low=1, high=self.num_blocks)
+
+    def _check_ways_to_make_room(self) -> None:
+        """An engine that never preempts has no use for a way to do it; saying so beats ignoring the setting."""
+        if self.preemption == "swap" and not self.swap_blocks:
+            raise UserError("config.swap_pool", value=self.swap_blocks)
+        for name, never in (("kv_layout", "contiguous"), ("batching", "static")):
+            if getattr(self, name) == never and self.preemption != "recompute":
+                raise UserError("config.never_preempts", field=name, setting=never, value=self.preemption)
 
     @property
     def usable_blocks(self) -> int:

@@ -7,16 +7,28 @@ from collections.abc import Mapping
 
 from engine import laws
 from engine.config import EngineConfig
+from engine.contiguous import Contiguous
 from engine.errors import UserError
-from engine.events import Event, RequestAborted, RequestArrived
-from engine.kv_manager import HashBlocks
+from engine.events import Event, RequestAborted, RequestArrived, SwappedIn, SwappedOut
+from engine.kv_manager import HashBlocks, KVManager
 from engine.request import Request, RequestSpec
 from engine.runner import Runner, RunnerOutput
 from engine.scheduler import Plan, Scheduler
 from engine.snapshot import Snapshot, SnapshotTaker
+from engine.static_batching import StaticBatching
 from engine.timeline import Step, Timings
 
 _NOTHING = RunnerOutput({})
+
+
+def make_kv(config: EngineConfig, log: list[Event] | None, namespace: str = "") -> KVManager:
+    """The KV cache of `config.kv_layout`."""
+    return Contiguous(config, log) if config.kv_layout == "contiguous" else HashBlocks(config, log, namespace)
+
+
+def make_scheduler(config: EngineConfig, kv: KVManager, log: list[Event] | None) -> Scheduler:
+    """The scheduler of `config.batching`."""
+    return (StaticBatching if config.batching == "static" else Scheduler)(config, kv, log)
 
 
 class Engine:
@@ -26,8 +38,8 @@ class Engine:
         self.config = config
         self.runner = runner
         self.events: list[Event] = []
-        self.kv = HashBlocks(config, self.events, namespace)
-        self.scheduler = Scheduler(config, self.kv, self.events)
+        self.kv = make_kv(config, self.events, namespace)
+        self.scheduler = make_scheduler(config, self.kv, self.events)
         self.requests: dict[str, Request] = {}
         self.next_step = 0
         self._pending: list[RequestSpec] = []  # not arrived yet, by (arrival_step, order given)
@@ -65,6 +77,7 @@ class Engine:
         in_flight = self._camera.take(index, self.requests.values(), plan, in_flight=True)
         batch = [request for request in self.scheduler.running if request.id in plan.tokens]
         execute_from = time.perf_counter()
+        self._swap(plan)
         output = self.runner.execute(batch, plan, self.kv) if batch else _NOTHING
         executed_at = time.perf_counter()
         self.scheduler.update(plan, output.tokens, output.scripted)
@@ -93,6 +106,15 @@ class Engine:
             text=self._text,
         )
 
+    def _swap(self, plan: Plan) -> None:
+        """KV moves before the kernels run: the blocks that a victim left may be written in this very step."""
+        for job in plan.swaps:
+            cost = self.runner.swap(job)
+            if job.direction == "out":
+                self.events.append(SwappedOut(job.request, job.pairs, job.tokens, cost.bytes, cost.ms))
+            else:
+                self.events.append(SwappedIn(job.request, job.pairs, job.tokens, job.hit_blocks, cost.bytes, cost.ms))
+
     def _check(self, spec: RequestSpec) -> None:
         """Intake: everything that would make a request wait for ever is said now, with the numbers."""
         if spec.id in self.requests or any(pending.id == spec.id for pending in self._pending):
@@ -100,10 +122,11 @@ class Engine:
         vocab = self.runner.vocab_size
         if vocab is not None and (bad := max((*spec.prompt, *(spec.output or ())))) >= vocab:
             raise UserError("request.unknown_token", id=spec.id, token=bad, vocab=vocab)
-        need = -(-spec.positions // self.config.block_size)
+        need = self.kv.peak_blocks(spec)
         if need > self.config.usable_blocks:
             have = self.config.usable_blocks
-            raise UserError("request.never_fits", id=spec.id, need=need, tokens=spec.positions, have=have)
+            tokens = spec.positions + self.config.num_lookahead_tokens
+            raise UserError("request.never_fits", id=spec.id, need=need, tokens=tokens, have=have)
         if len(spec.prompt) + spec.max_tokens > self.config.model_len:
             total = len(spec.prompt) + spec.max_tokens
             raise UserError("request.too_long", id=spec.id, tokens=total, limit=self.config.model_len)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 WorkKind = Literal["prefill", "recompute", "decode"]
-Limit = Literal["tokens", "blocks", "sequences", "preemption", "head_of_line"]
+Limit = Literal["tokens", "blocks", "sequences", "preemption", "head_of_line", "hole", "reserved", "delayed", "batch"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,10 @@ class WaitReason:
     blocks: `need` free blocks (incl. hits lying in the free queue and the watermark), `have` in the free queue.
     sequences: `have` running of `need` allowed. preemption: this step preempted, so nobody is admitted.
     head_of_line: the request `behind` in front of it could not be admitted.
+    hole: contiguous; `need` neighbouring blocks, `have` in the largest hole (there are enough free ones in all).
+    reserved: `need` blocks to its very end, `have` free and not promised to running requests.
+    delayed: running, but `need` blocks are missing and `have` are free; it keeps what it has.
+    batch: static batching; `have` of the `need` requests of the present batch have not ended.
     """
 
     limit: Limit
@@ -110,7 +114,7 @@ class BlockFreed(Event):
     request: str
     ref_count: int
     to: Literal["head", "tail"] | None
-    cause: Literal["finished", "aborted", "preempted"]
+    cause: Literal["finished", "aborted", "preempted", "swapped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +153,72 @@ class Preempted(Event):
     need: int
     have: int
     lost_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class PublicationWithdrawn(Event):
+    """A block published in this step will not be filled: the step's work on it was dropped with its request."""
+
+    kind: ClassVar[str] = "withdrawn"
+    block: int
+    hash: str
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
+class SwappedOut(Event):
+    """A victim's KV was copied to host blocks. `bytes` 0 and `ms` None without a model: there is no KV to copy."""
+
+    kind: ClassVar[str] = "swapped_out"
+    request: str
+    pairs: tuple[tuple[int, int], ...]  # (device block, host block)
+    tokens: int
+    bytes: int
+    ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SwappedIn(Event):
+    """KV came back from host blocks; `hit_blocks` were still in the prefix cache and needed no copy."""
+
+    kind: ClassVar[str] = "swapped_in"
+    request: str
+    pairs: tuple[tuple[int, int], ...]  # (device block, host block)
+    tokens: int
+    hit_blocks: int
+    bytes: int
+    ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SwapRefused(Event):
+    """The host pool could not take `need` blocks (`have` were free), so the victim recomputes instead."""
+
+    kind: ClassVar[str] = "swap_refused"
+    request: str
+    need: int
+    have: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunReserved(Event):
+    """Contiguous layout: blocks first..first+length-1, reserved at admission in a hole of `hole` blocks."""
+
+    kind: ClassVar[str] = "run_reserved"
+    request: str
+    first: int
+    length: int
+    hole: int
+    fit: Literal["first", "best"]
+
+
+@dataclass(frozen=True, slots=True)
+class RowsIdle(Event):
+    """Static batching: `idle` of the batch's `rows` have ended and wait for the slowest."""
+
+    kind: ClassVar[str] = "rows_idle"
+    idle: int
+    rows: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from engine.blocks import Block, BlockPool, FreeCause
 from engine.config import EngineConfig
 from engine.events import Event, PrefixLookup
 from engine.prefix_hash import BlockKey, KeyChain
-from engine.request import Request, RequestStatus
+from engine.request import Request, RequestSpec, RequestStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +23,11 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """Why an allocation was refused: `need` free blocks against `have`; `needs` names what adds up to `need`."""
+    """Why an allocation was refused: `need` free blocks against `have`; `limit` names what is short."""
 
     need: int
     have: int
+    limit: Literal["blocks", "hole"] = "blocks"
 
 
 NO_HIT = Hit((), 0)
@@ -33,6 +35,18 @@ NO_HIT = Hit((), 0)
 
 class KVManager(Protocol):
     """What a scheduler needs of any KV cache."""
+
+    pool: BlockPool
+
+    def note_tokens(self, request: Request) -> None: ...
+
+    def peak_blocks(self, spec: RequestSpec) -> int:
+        """Blocks the request holds at most in its life: what must fit the pool if it is alone."""
+        ...
+
+    def withdraw(self, request: Request) -> None:
+        """Undoes what was published for positions that were scheduled but will not be computed."""
+        ...
 
     def lookup(self, request: Request) -> Hit: ...
 
@@ -128,6 +142,18 @@ class HashBlocks:
         self._published.pop(request.id, None)
         self.pool.free(table[::-1], request.id, cause)
 
+    def peak_blocks(self, spec: RequestSpec) -> int:
+        """Blocks of all positions and of the lookahead slots that the last of them asks for as well."""
+        ahead = min(spec.positions + self.config.num_lookahead_tokens, self.config.model_len)
+        return -(-max(spec.positions, ahead) // self.config.block_size)
+
+    def withdraw(self, request: Request) -> None:
+        table = self.block_table(request.id)
+        filled = request.num_computed_tokens // self.config.block_size
+        for block in table[filled : self.num_published(request.id)]:
+            self.pool.withdraw(block, request.id)
+        self._published[request.id] = min(filled, self.num_published(request.id))
+
     def _blocks_for(self, tokens: int) -> int:
         size = self.config.block_size
         return (min(tokens, self.config.model_len) + size - 1) // size
@@ -142,3 +168,16 @@ class HashBlocks:
             self.pool.publish(table[index], request.block_keys[index], request.id)
         if full > done:
             self._published[request.id] = full
+
+
+def reservation(kv: KVManager, running: Sequence[Request], request: Request, hit: Hit) -> Shortage | None:
+    """Would `request` find a block whenever it needs one, after all that is promised to the running requests?
+
+    Each running request is promised what is missing to its peak. While this holds for everyone admitted, nobody ever
+    lacks a block, so that delaying without preempting cannot end in a deadlock.
+    """
+    promised = sum(kv.peak_blocks(other.spec) - len(kv.block_table(other.id)) for other in running)
+    in_queue = sum(1 for block in hit.blocks if block.ref_count == 0)
+    need = kv.peak_blocks(request.spec) - len(hit.blocks) + in_queue
+    have = kv.pool.num_free - promised
+    return None if need <= have else Shortage(need, max(0, have))

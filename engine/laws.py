@@ -8,7 +8,7 @@ from itertools import chain
 
 from engine.blocks import NULL_BLOCK
 from engine.events import BlockPublished, Event, Scheduled
-from engine.kv_manager import HashBlocks
+from engine.kv_manager import HashBlocks, KVManager
 from engine.request import Request
 from engine.snapshot import Snapshot
 from engine.timeline import KernelRecord, LawResult
@@ -21,7 +21,7 @@ def check(
     in_flight: Snapshot,
     after: Snapshot,
     events: Sequence[Event],
-    kv: HashBlocks,
+    kv: KVManager,
     requests: Mapping[str, Request],
     kernel: KernelRecord | None,
 ) -> tuple[LawResult, ...]:
@@ -34,7 +34,7 @@ def check(
         _result(4, within_budgets(in_flight, events)),
         _result(5, (fault for snapshot in both for fault in written_within_allocated(snapshot))),
         _result(6, foreign_writes(in_flight, events)),
-        _result(7, chain(unfilled(in_flight), broken_chains(kv, requests))),
+        _hash_result(in_flight, kv, requests),
         LawResult(RADIX_LAW, holds=True, checked=False),
         _result(9, left_behind(after)),
     ]
@@ -47,6 +47,12 @@ def _result(law: int, faults: Iterator[str]) -> LawResult:
     return LawResult(law, holds=fault is None, broken_by=fault or "")
 
 
+def _hash_result(in_flight: Snapshot, kv: KVManager, requests: Mapping[str, Request]) -> LawResult:
+    if not isinstance(kv, HashBlocks):
+        return LawResult(7, holds=True, checked=False)  # nothing is ever published in a contiguous layout
+    return _result(7, chain(unfilled(in_flight), broken_chains(kv, requests)))
+
+
 def conservation(snapshot: Snapshot) -> Iterator[str]:
     """Law 1: blocks in use + free queue = pool, and each block is in exactly one of the two."""
     pool = snapshot.pool
@@ -57,6 +63,10 @@ def conservation(snapshot: Snapshot) -> Iterator[str]:
             yield f"block {block}"
     if NULL_BLOCK in in_queue or NULL_BLOCK in used:
         yield f"block {NULL_BLOCK}"
+    on_host = Counter(block for view in snapshot.requests for block in view.host_blocks)
+    for view in snapshot.requests:
+        if any(on_host[block] > 1 for block in view.host_blocks):
+            yield f"request {view.id}"
 
 
 def counted_owners(snapshot: Snapshot) -> Iterator[str]:
@@ -96,7 +106,8 @@ def written_within_allocated(snapshot: Snapshot) -> Iterator[str]:
     """Law 5: no position is written, or later read, beyond the blocks the request holds."""
     size = snapshot.pool.block_size
     for view in snapshot.requests:
-        if not view.status.is_over and view.computed_tokens > len(view.block_table) * size:
+        held = max(len(view.block_table), len(view.host_blocks))  # swapped out, a request holds host blocks only
+        if not view.status.is_over and view.computed_tokens > held * size:
             yield f"request {view.id}"
 
 
@@ -150,7 +161,7 @@ def broken_chains(kv: HashBlocks, requests: Mapping[str, Request]) -> Iterator[s
 def left_behind(after: Snapshot) -> Iterator[str]:
     """Law 9: a request that is over holds nothing; when all are over every block is free."""
     for view in after.requests:
-        if view.status.is_over and view.block_table:
+        if view.status.is_over and (view.block_table or view.host_blocks):
             yield f"request {view.id}"
     if not after.running and not after.waiting and after.pool.owned:
         yield f"{after.pool.owned} blocks"

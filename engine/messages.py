@@ -22,6 +22,14 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "max_num_batched_tokens 为 {budget}，但必须不小于 max_num_seqs（{seqs}）："
         "每个运行中的请求每步至少需要一个令牌。",
     ),
+    "config.swap_pool": (
+        "preemption is swap, but swap_blocks is {value}; the host pool needs at least 1 block.",
+        "preemption 为 swap，但 swap_blocks 为 {value}；主机池至少需要 1 个块。",
+    ),
+    "config.never_preempts": (
+        "preemption is {value}, but with {field} = {setting} nothing is ever preempted; leave preemption at recompute.",
+        "preemption 为 {value}，但 {field} = {setting} 时从不抢占；请将 preemption 保持为 recompute。",
+    ),
     "request.no_id": ("A request needs an id.", "请求必须有 id。"),
     "request.duplicate": (
         "There is already a request called {id}; give the new one another id.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
@@ -9,7 +10,7 @@ import torch
 
 from engine.config import EngineConfig
 from engine.dense_check import AttentionLens
-from engine.kv_manager import HashBlocks
+from engine.kv_manager import KVManager
 from engine.model.llama import KVCache
 from engine.model.load import LoadedModel
 from engine.model.spec import LlamaSpec
@@ -17,8 +18,9 @@ from engine.request import Request
 from engine.runner import RunnerOutput, samples
 from engine.sampler import sample, top_candidates
 from engine.scheduler import Plan
+from engine.swap import SwapCost, SwapJob
 from engine.timeline import KernelRecord, KernelRow, NextToken
-from kernels.dispatch import implementation_name
+from kernels.dispatch import implementation_name, swap_blocks
 from kernels.metadata import AttentionMetadata
 
 TOP_CANDIDATES = 5
@@ -34,13 +36,14 @@ class ModelRunner:
         self.vocab_size: int | None = spec.vocab_size
         self.device = loaded.model.device
         self.cache = KVCache(spec, config.num_blocks, config.block_size, loaded.model.dtype, self.device)
+        self._host: tuple[torch.Tensor, torch.Tensor] | None = None
         self.lens = AttentionLens(
             layer=spec.num_layers // 2 if lens_layer is None else lens_layer,
             block_size=config.block_size,
             scale=spec.scale,
         )
 
-    def execute(self, requests: Sequence[Request], plan: Plan, kv: HashBlocks) -> RunnerOutput:
+    def execute(self, requests: Sequence[Request], plan: Plan, kv: KVManager) -> RunnerOutput:
         """One forward pass over the ragged batch; scripted requests run the model too, only their token is given."""
         tables = [[block.id for block in kv.block_table(request.id)] for request in requests]
         meta = build_metadata(requests, plan, tables, self.config.block_size, self.device)
@@ -52,6 +55,37 @@ class ModelRunner:
         tokens, scripted = self._sample([requests[index] for index in sampling], logits)
         record = self._record(requests, plan, tables, meta, sampling, logits)
         return RunnerOutput(tokens, scripted, record, self._texts(requests, tokens))
+
+    @property
+    def bytes_per_block(self) -> int:
+        """K and V of all layers in one block."""
+        return 2 * self.cache.key[:, 0].nbytes
+
+    def swap(self, job: SwapJob) -> SwapCost:
+        """Copies the job's blocks to host memory or back; the time is measured up to the end of the copy."""
+        host = self._host_cache()
+        self._synchronize()
+        began = time.perf_counter()
+        for device, other in zip((self.cache.key, self.cache.value), host, strict=True):
+            if job.direction == "out":
+                swap_blocks(device, other, job.pairs)
+            else:
+                swap_blocks(other, device, [(slot, block) for block, slot in job.pairs])
+        self._synchronize()
+        return SwapCost(len(job.pairs) * self.bytes_per_block, (time.perf_counter() - began) * 1e3)
+
+    def _host_cache(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Made at the first swap: most engines never need it. Pinned beside a GPU, so that copies go by DMA."""
+        if self._host is None:
+            shape = (self.cache.key.shape[0], self.config.swap_blocks, *self.cache.key.shape[2:])
+            pinned = self.cache.key.device.type == "cuda"
+            key, value = (torch.empty(shape, dtype=self.cache.key.dtype, pin_memory=pinned) for _ in range(2))
+            self._host = key, value
+        return self._host
+
+    def _synchronize(self) -> None:
+        if self.cache.key.device.type == "cuda":
+            torch.cuda.synchronize(self.cache.key.device)
 
     def _sample(self, requests: Sequence[Request], logits: torch.Tensor) -> tuple[dict[str, int], frozenset[str]]:
         tokens, scripted = {}, set()

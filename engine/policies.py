@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from engine.config import Policy
+from engine.config import Policy, Victim
 from engine.request import Request, RequestStatus
 
 
@@ -61,6 +61,28 @@ class WaitingQueue:
             self._deque.remove(request)
 
 
-def choose_victim(running: Sequence[Request], policy: Policy) -> Request:
-    """FCFS: the last admitted, even the one that asks. Priority: the least important, latest arrival first."""
-    return running[-1] if policy == "fcfs" else max(running, key=_rank)
+def choose_victim(
+    running: Sequence[Request],
+    policy: Policy,
+    victim: Victim = "auto",
+    held: Callable[[Request], int] = lambda request: 0,
+) -> Request:
+    """Who gives way when a running request lacks a block; it may be the one that asks.
+
+    auto: as vLLM (`Scheduler.schedule`), last_admitted under FCFS and lowest_priority under priority.
+    last_admitted: the end of the running list. lowest_priority: the least important, latest arrival first.
+    least_progress: fewest positions computed, latest arrival first, so that the least work is lost.
+    most_blocks: most blocks by `held`, latest arrival first; the oldest running request is spared, since a request
+    that grows the longest would otherwise lose its blocks again and again.
+    """
+    if victim == "auto":
+        victim = "last_admitted" if policy == "fcfs" else "lowest_priority"
+    if victim == "last_admitted":
+        return running[-1]
+    if victim == "lowest_priority":
+        return max(running, key=_rank)
+    if victim == "least_progress":
+        return min(running, key=lambda request: (request.num_computed_tokens, -request.arrival))
+    oldest = min(running, key=lambda request: request.arrival)
+    others = [request for request in running if request is not oldest] or [oldest]
+    return max(others, key=lambda request: (held(request), request.arrival))

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from engine.kv_manager import HashBlocks
+from engine.kv_manager import KVManager
 from engine.request import Request
 from engine.scheduler import Plan
+from engine.swap import SwapCost, SwapJob
 from engine.timeline import KernelRecord
 
 
@@ -27,7 +28,11 @@ class Runner(Protocol):
 
     vocab_size: int | None
 
-    def execute(self, requests: Sequence[Request], plan: Plan, kv: HashBlocks) -> RunnerOutput: ...
+    def execute(self, requests: Sequence[Request], plan: Plan, kv: KVManager) -> RunnerOutput: ...
+
+    def swap(self, job: SwapJob) -> SwapCost:
+        """Copies KV between the pool and host memory; called before `execute`, in the order decided."""
+        ...
 
 
 def samples(request: Request) -> bool:
@@ -40,10 +45,13 @@ class ScriptedRunner:
 
     vocab_size: int | None = None
 
-    def execute(self, requests: Sequence[Request], plan: Plan, kv: HashBlocks) -> RunnerOutput:
+    def execute(self, requests: Sequence[Request], plan: Plan, kv: KVManager) -> RunnerOutput:
         tokens = {}
         for request in requests:
             if samples(request):
                 script = request.spec.output
                 tokens[request.id] = script[request.num_output_tokens] if script is not None else 0
         return RunnerOutput(tokens, frozenset(tokens))
+
+    def swap(self, job: SwapJob) -> SwapCost:
+        return SwapCost(bytes=0, ms=None)

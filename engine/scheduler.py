@@ -15,14 +15,16 @@ from engine.events import (
     Preempted,
     RequestFinished,
     Scheduled,
+    SwapRefused,
     TokenSampled,
     Waited,
     WaitReason,
     WorkKind,
 )
-from engine.kv_manager import NO_HIT, HashBlocks, Hit, Shortage
+from engine.kv_manager import NO_HIT, Hit, KVManager, Shortage, reservation
 from engine.policies import WaitingQueue, choose_victim
 from engine.request import Request, RequestStatus
+from engine.swap import SwapJob, SwapSpace
 
 
 @dataclass(slots=True)
@@ -34,6 +36,8 @@ class Plan:
     work: dict[str, WorkKind] = field(default_factory=dict)
     preempted: list[str] = field(default_factory=list)
     wait_reasons: dict[str, WaitReason] = field(default_factory=dict)
+    delayed: dict[str, WaitReason] = field(default_factory=dict)
+    swaps: list[SwapJob] = field(default_factory=list)
 
     @property
     def total_tokens(self) -> int:
@@ -43,12 +47,16 @@ class Plan:
 class Scheduler:
     """Holds the running list and the waiting queue; the only place where a request changes its place in life."""
 
-    def __init__(self, config: EngineConfig, kv: HashBlocks, log: list[Event] | None) -> None:
+    def __init__(self, config: EngineConfig, kv: KVManager, log: list[Event] | None) -> None:
         self.config = config
         self.kv = kv
         self.log = log
         self.running: list[Request] = []
         self.waiting = WaitingQueue(config.policy)
+        self.swap = SwapSpace(config.swap_blocks, config.block_size, kv) if config.preemption == "swap" else None
+        self._reserves = config.preemption == "delay" or (config.batching, config.kv_layout) == ("static", "paged")
+        # vLLM leaves a dropped victim's fresh publications in place; its recorded runs pin that down.
+        self._withdraws = config.victim != "auto" or config.preemption == "swap"
 
     def add(self, request: Request) -> None:
         self.kv.note_tokens(request)
@@ -62,6 +70,8 @@ class Scheduler:
             self.waiting.remove(request)
         request.status = RequestStatus.ABORTED
         request.finish_reason = "abort"
+        if self.swap is not None:
+            self.swap.drop(request)
         self.kv.free(request, "aborted")
 
     def schedule(self) -> Plan:
@@ -73,7 +83,7 @@ class Scheduler:
             if request.id in plan.tokens:
                 self._note_work(request, plan)
             else:
-                self._note_wait(request, WaitReason("tokens", need=1, have=0), plan)
+                self._note_wait(request, plan.delayed.get(request.id, WaitReason("tokens", need=1, have=0)), plan)
         return plan
 
     def update(self, plan: Plan, sampled: Mapping[str, int], scripted: frozenset[str] = frozenset()) -> list[Request]:
@@ -120,16 +130,18 @@ class Scheduler:
                 index += 1
                 continue
             shortage = self.kv.allocate(request, tokens)
+            if shortage is not None and self.config.preemption == "delay":
+                plan.delayed[request.id] = WaitReason("delayed", shortage.need, shortage.have)
+                index += 1
+                continue
             while shortage is not None:
-                victim = choose_victim(self.running, self.config.policy)
+                victim = choose_victim(self.running, self.config.policy, self.config.victim, self._blocks_held)
                 budget, index = self._preempt(victim, request, shortage, plan, budget, index)
                 if victim is request:
                     break
                 shortage = self.kv.allocate(request, tokens)
             if shortage is not None:
-                if self.config.policy == "fcfs":
-                    break
-                continue  # by priority the victim may stand anywhere: those after it still get their turn
+                continue  # the victim may stand anywhere: those after it still get their turn
             plan.tokens[request.id] = tokens
             budget -= tokens
             index += 1
@@ -138,24 +150,43 @@ class Scheduler:
     def _preempt(
         self, victim: Request, asker: Request, shortage: Shortage, plan: Plan, budget: int, index: int
     ) -> tuple[int, int]:
-        """Takes all blocks of `victim` and sends it back to wait (vLLM `_preempt_request`, recompute)."""
+        """Takes all blocks of `victim` and sends it back to wait (vLLM `_preempt_request`), its KV lost or swapped."""
         position = self.running.index(victim)
         del self.running[position]
         if position < index:
             index -= 1
         if victim.id in plan.tokens:  # already scheduled in this step: its tokens return to the budget
             budget += plan.tokens.pop(victim.id)
+            if self._withdraws:
+                self.kv.withdraw(victim)
+        swapped = self._swap_out(victim, plan)
         if self.log is not None:
-            lost = victim.num_computed_tokens
+            lost = 0 if swapped else victim.num_computed_tokens
             self.log.append(Preempted(victim.id, asker.id, shortage.need, shortage.have, lost))
-        self.kv.free(victim, "preempted")
+        if not swapped:
+            self.kv.free(victim, "preempted")
+            victim.num_computed_tokens = 0
         victim.status = RequestStatus.PREEMPTED
-        victim.num_computed_tokens = 0
         victim.num_cached_tokens = 0
         victim.num_preemptions += 1
         self.waiting.put_back(victim)
         plan.preempted.append(victim.id)
         return budget, index
+
+    def _swap_out(self, victim: Request, plan: Plan) -> bool:
+        """True if the victim's KV goes to the host; without room there it is lost, and computed again later."""
+        if self.swap is None or victim.num_computed_tokens == 0:
+            return False
+        job = self.swap.out(victim)
+        if isinstance(job, Shortage):
+            if self.log is not None:
+                self.log.append(SwapRefused(victim.id, job.need, job.have))
+            return False
+        plan.swaps.append(job)
+        return True
+
+    def _blocks_held(self, request: Request) -> int:
+        return len(self.kv.block_table(request.id))
 
     def _schedule_waiting(self, plan: Plan, budget: int) -> None:
         if plan.preempted:
@@ -164,7 +195,7 @@ class Scheduler:
         config = self.config
         while self.waiting:
             request = self.waiting.head
-            if budget == 0:
+            if not self._may_admit(budget):
                 reason = WaitReason("tokens", need=1, have=0)
             elif len(self.running) >= config.max_num_seqs:
                 reason = WaitReason("sequences", need=config.max_num_seqs, have=len(self.running))
@@ -180,19 +211,32 @@ class Scheduler:
     def _admit(self, request: Request, plan: Plan, budget: int) -> tuple[WaitReason | None, int]:
         """Tries to move the head of the waiting queue to running; a refusal changes nothing."""
         config = self.config
-        hit = self.kv.lookup(request) if request.num_computed_tokens == 0 else NO_HIT
+        hit = self._lookup(request)
         computed = request.num_computed_tokens + hit.tokens
         tokens = self._capped(request.num_tokens - computed)
         if not config.enable_chunked_prefill and tokens > budget:
             return WaitReason("tokens", need=tokens, have=budget), 0
         tokens = min(tokens, budget)
+        if self._reserves and (unmet := reservation(self.kv, self.running, request, hit)) is not None:
+            return WaitReason("reserved", need=unmet.need, have=unmet.have), 0
         reserve = config.watermark_blocks if self.running else 0
         shortage = self.kv.allocate(request, tokens, hit, whole=config.scheduler_reserve_full_isl, reserve=reserve)
         if shortage is not None:
-            return WaitReason("blocks", need=shortage.need, have=shortage.have), 0
+            return WaitReason(shortage.limit, need=shortage.need, have=shortage.have), 0
+        if self.swap is not None and self.swap.holds(request):
+            plan.swaps.append(self.swap.back(request, len(hit.blocks)))
         self._start(request, hit)
-        plan.tokens[request.id] = tokens
+        if tokens:
+            plan.tokens[request.id] = tokens
         return None, tokens
+
+    def _may_admit(self, budget: int) -> bool:
+        return budget > 0
+
+    def _lookup(self, request: Request) -> Hit:
+        if self.swap is not None and self.swap.holds(request):
+            return self.swap.lookup(request)
+        return self.kv.lookup(request) if request.num_computed_tokens == 0 else NO_HIT
 
     def _start(self, request: Request, hit: Hit) -> None:
         resumed = request.status is RequestStatus.PREEMPTED
@@ -200,9 +244,9 @@ class Scheduler:
         self.running.append(request)
         request.status = RequestStatus.RUNNING
         request.num_computed_tokens += hit.tokens
-        request.num_cached_tokens = hit.tokens
+        request.num_cached_tokens = len(hit.blocks) * self.config.block_size
         if self.log is not None:
-            self.log.append(Admitted(request.id, hit.tokens, resumed))
+            self.log.append(Admitted(request.id, request.num_cached_tokens, resumed))
 
     def _tokens_to_run(self, request: Request, computed: int, budget: int) -> int:
         tokens = min(self._capped(request.num_tokens - computed), budget)
@@ -237,7 +281,8 @@ class Scheduler:
 
 def _reasons(waiting: Iterable[Request], head_reason: WaitReason) -> Iterable[tuple[Request, WaitReason]]:
     """The head waits for `head_reason`; where the limit binds for all alike, so does everyone behind it."""
-    binds_all = head_reason.limit in ("preemption", "sequences") or head_reason.have == 0 == head_reason.need - 1
+    for_all = ("preemption", "sequences", "batch")
+    binds_all = head_reason.limit in for_all or head_reason.have == 0 == head_reason.need - 1
     head: Request | None = None
     for request in waiting:
         if head is None or binds_all:

@@ -11,8 +11,14 @@ from engine.events import WaitReason, WorkKind
 from engine.request import Request, RequestStatus
 
 if TYPE_CHECKING:
-    from engine.kv_manager import HashBlocks
+    from engine.kv_manager import KVManager
     from engine.scheduler import Plan, Scheduler
+
+
+# Which of the three limits stands behind a reason that is not one of them.
+_BINDS: dict[str, str] = {
+    "preemption": "blocks", "hole": "blocks", "reserved": "blocks", "delayed": "blocks", "batch": "sequences",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,7 @@ class RequestView:
     work: WorkKind | None = None
     wait_reason: WaitReason | None = None
     finish_reason: str | None = None
+    host_blocks: tuple[int, ...] = ()  # where its KV is while it is swapped out
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +131,7 @@ class Snapshot:
 class SnapshotTaker:
     """Takes pictures of a scheduler and its KV blocks; the views of requests that are over are shared between them."""
 
-    def __init__(self, config: EngineConfig, scheduler: Scheduler, kv: HashBlocks) -> None:
+    def __init__(self, config: EngineConfig, scheduler: Scheduler, kv: KVManager) -> None:
         self._config = config
         self._scheduler = scheduler
         self._kv = kv
@@ -160,6 +167,7 @@ class SnapshotTaker:
             work=plan.work.get(request.id) if plan else None,
             wait_reason=plan.wait_reasons.get(request.id) if plan else None,
             finish_reason=request.finish_reason,
+            host_blocks=self._scheduler.swap.blocks(request.id) if self._scheduler.swap else (),
         )
         if request.status.is_over and not tokens:
             self._over[request.id] = view
@@ -186,7 +194,7 @@ class SnapshotTaker:
         binding = None
         if plan is not None and plan.wait_reasons:
             limit = next(iter(plan.wait_reasons.values())).limit
-            binding = "blocks" if limit == "preemption" else limit
+            binding = _BINDS.get(limit, limit)
         return Budgets(
             tokens=Budget(plan.total_tokens if plan else 0, self._config.max_num_batched_tokens),
             blocks=Budget(pool.owned, self._config.usable_blocks),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 
@@ -45,6 +46,26 @@ def write_kv(key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor,
         cache_ops.write_kv(key, value, key_cache, value_cache, slot_mapping)
     else:
         reference.write_kv(key, value, key_cache, value_cache, slot_mapping)
+
+
+def swap_blocks(source: Tensor, target: Tensor, pairs: Sequence[tuple[int, int]]) -> None:
+    """Copy blocks (source id, target id) of all layers from one cache to another; see `reference.swap_blocks`.
+
+    Caches [layers, blocks, block_size, Hkv, D]. Raises KernelError when they differ in more than their blocks, or an
+    id lies outside. Plain tensor copies on every device: a transfer over the bus needs no kernel of its own.
+    """
+    _expect("target", "dtype", target.dtype, source.dtype)
+    _expect("target", "block shape", (target.shape[0], *target.shape[2:]), (source.shape[0], *source.shape[2:]))
+    for field, cache_, ids in (
+        ("source", source, [pair[0] for pair in pairs]), ("target", target, [pair[1] for pair in pairs]),
+    ):  # fmt: skip
+        if ids and not 0 <= min(ids) <= max(ids) < cache_.shape[1]:
+            raise KernelError(field, f"blocks {min(ids)}–{max(ids)} are asked for, but it has {cache_.shape[1]}")
+    if len({pair[1] for pair in pairs}) < len(pairs):
+        raise KernelError("target", "a block is written twice")
+    if pairs:
+        from_ids, to_ids = (torch.tensor(ids, dtype=torch.int64) for ids in zip(*pairs, strict=True))
+        reference.swap_blocks(source, target, from_ids.to(source.device), to_ids.to(target.device))
 
 
 def paged_attention(

@@ -22,6 +22,14 @@ def write_kv(key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor,
     value_cache.view(-1, *value_cache.shape[2:])[slot_mapping] = value
 
 
+def swap_blocks(source: Tensor, target: Tensor, source_ids: Tensor, target_ids: Tensor) -> None:
+    """Copy whole blocks between two caches, on one device or across: vLLM V0's `swap_blocks`.
+
+    Caches [layers, blocks, block_size, Hkv, D], `target` changed in place; ids [n] int64, each on its cache's device.
+    """
+    target.index_copy_(1, target_ids, source.index_select(1, source_ids).to(target.device))
+
+
 def gather_kv(cache: Tensor, block_ids: Tensor, length: int) -> Tensor:
     """The first `length` positions of one sequence as contiguous rows.
 

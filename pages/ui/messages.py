@@ -286,14 +286,69 @@ WHY: dict[str, tuple[str, str]] = {
         "抢占 {id}，使 {other} 得到块：需要 {n} 个，空闲 {have} 个。{id} 失去 {lost} 个已算令牌。",
     ),
     "why.preempted_self.one": (
-        "{id} needs {n} block, {have} are free, and it is the last one running: it preempts itself and loses {lost} "
+        "{id} needs {n} block, {have} are free, and it is the one to give way: it preempts itself and loses {lost} "
         "computed tokens.",
-        "{id} 需要 {n} 个块，空闲 {have} 个，而它是运行队列的最后一个：它抢占自己，失去 {lost} 个已算令牌。",
+        "{id} 需要 {n} 个块，空闲 {have} 个，而应由它让出：它抢占自己，失去 {lost} 个已算令牌。",
     ),
     "why.preempted_self.many": (
-        "{id} needs {n} blocks, {have} are free, and it is the last one running: it preempts itself and loses {lost} "
+        "{id} needs {n} blocks, {have} are free, and it is the one to give way: it preempts itself and loses {lost} "
         "computed tokens.",
-        "{id} 需要 {n} 个块，空闲 {have} 个，而它是运行队列的最后一个：它抢占自己，失去 {lost} 个已算令牌。",
+        "{id} 需要 {n} 个块，空闲 {have} 个，而应由它让出：它抢占自己，失去 {lost} 个已算令牌。",
+    ),
+    "why.preempted_swap.one": (
+        "Preempted {id} so that {other} gets a block: {n} needed, {have} free. {id} loses no computed token.",
+        "抢占 {id}，使 {other} 得到块：需要 {n} 个，空闲 {have} 个。{id} 不丢失已算令牌。",
+    ),
+    "why.preempted_swap.many": (
+        "Preempted {id} so that {other} gets blocks: {n} needed, {have} free. {id} loses no computed token.",
+        "抢占 {id}，使 {other} 得到块：需要 {n} 个，空闲 {have} 个。{id} 不丢失已算令牌。",
+    ),
+    "why.swapped_out.one": (
+        "{blocks} of {id} ({tokens} tokens) is copied to host memory{cost}.",
+        "{id} 的 {blocks}（{tokens} 个令牌）复制到主机内存{cost}。",
+    ),
+    "why.swapped_out.many": (
+        "{blocks} of {id} ({tokens} tokens) are copied to host memory{cost}.",
+        "{id} 的 {blocks}（{tokens} 个令牌）复制到主机内存{cost}。",
+    ),
+    "why.swapped_in.one": (
+        "{id} resumes with {tokens} tokens computed: {n} block copied back from host memory{cost}, {hit} still in the "
+        "prefix cache.",
+        "{id} 恢复运行，保留 {tokens} 个已算令牌：从主机内存复制回 {n} 个块{cost}，{hit} 个仍在前缀缓存中。",
+    ),
+    "why.swapped_in.many": (
+        "{id} resumes with {tokens} tokens computed: {n} blocks copied back from host memory{cost}, {hit} still in the "
+        "prefix cache.",
+        "{id} 恢复运行，保留 {tokens} 个已算令牌：从主机内存复制回 {n} 个块{cost}，{hit} 个仍在前缀缓存中。",
+    ),
+    "why.swap_cost": (" ({bytes} bytes in {ms} ms measured)", "（{bytes} 字节，实测 {ms} 毫秒）"),
+    "why.swap_refused": (
+        "{id} cannot be swapped out: {need} host blocks needed, {have} free; it will recompute.",
+        "{id} 无法换出：需要 {need} 个主机块，空闲 {have} 个；将重新计算。",
+    ),
+    "why.withdrawn.one": (
+        "{blocks} is taken back from the prefix cache: {ids} gave way before filling it.",
+        "{blocks} 从前缀缓存撤回：{ids} 在填满之前让出了位置。",
+    ),
+    "why.withdrawn.many": (
+        "{blocks} are taken back from the prefix cache: {ids} gave way before filling them.",
+        "{blocks} 从前缀缓存撤回：{ids} 在填满之前让出了位置。",
+    ),
+    "why.run.first": (
+        "{id} reserves blocks #{first}–#{last} ({n}) for its whole life: the first hole large enough had {hole}.",
+        "{id} 为整个生命期预留块 #{first}–#{last}（{n} 个）：第一个足够大的空洞有 {hole} 个块。",
+    ),
+    "why.run.best": (
+        "{id} reserves blocks #{first}–#{last} ({n}) for its whole life: the smallest hole large enough had {hole}.",
+        "{id} 为整个生命期预留块 #{first}–#{last}（{n} 个）：最小的足够大的空洞有 {hole} 个块。",
+    ),
+    "why.rows_idle.one": (
+        "{n} of {rows} rows of the batch is idle: it has ended and waits for the slowest.",
+        "批次 {rows} 行中有 {n} 行空转：已结束，等待最慢者。",
+    ),
+    "why.rows_idle.many": (
+        "{n} of {rows} rows of the batch are idle: they have ended and wait for the slowest.",
+        "批次 {rows} 行中有 {n} 行空转：已结束，等待最慢者。",
     ),
     "why.admitted": (
         "{id} is admitted: {tokens} prompt tokens − {hit} found in cache = {left} to compute",
@@ -386,6 +441,22 @@ WHY: dict[str, tuple[str, str]] = {
     "wait.preemption": (
         "a request was preempted in this step, so nobody is admitted",
         "本步发生了抢占，因此不接纳新请求",
+    ),
+    "wait.hole": (
+        "no hole is large enough, {need} neighbouring blocks needed, {have} in the largest",
+        "没有足够大的空洞，需要 {need} 个相邻块，最大空洞有 {have} 个",
+    ),
+    "wait.reserved": (
+        "blocks to its very end, {need} needed, {have} free and not promised to running requests",
+        "直到结束所需的块不足，需要 {need} 个，空闲且未预留给运行请求的有 {have} 个",
+    ),
+    "wait.delayed": (
+        "it keeps its blocks until another gives some back, {need} needed, {have} free",
+        "保留已有的块，直到其他请求归还，需要 {need} 个，空闲 {have} 个",
+    ),
+    "wait.batch": (
+        "static batching, {have} of the {need} requests of the present batch go on",
+        "静态批处理，当前批次 {need} 个请求中还有 {have} 个未结束",
     ),
     "wait.head_of_line": ("behind {behind}, which could not be admitted", "排在未获准的 {behind} 之后"),
 }

@@ -16,15 +16,21 @@ from engine.events import (
     HashEvicted,
     Preempted,
     PrefixLookup,
+    PublicationWithdrawn,
     RequestAborted,
     RequestArrived,
     RequestFinished,
+    RowsIdle,
+    RunReserved,
     Scheduled,
+    SwappedIn,
+    SwappedOut,
+    SwapRefused,
     Waited,
     WaitReason,
 )
 from engine.timeline import Step
-from pages.ui.text import Lang, listing, plural, t
+from pages.ui.text import Lang, listing, number, plural, t
 
 E = TypeVar("E", bound=Event)
 
@@ -52,12 +58,14 @@ def sentences(step: Step, lang: Lang) -> list[Sentence]:
     said = [
         *_arrivals(_of(events, RequestArrived), lang),
         *_aborts(_of(events, RequestAborted), lang),
-        *_preemptions(_of(events, Preempted), lang),
+        *_preemptions(events, lang),
+        *_swaps_out(events, lang),
         *_admissions(events, known, lang),
         *_hits(_of(events, BlockTouched), lang),
         *_chunks(events, known, lang),
         *_allocations(events, lang),
         *_decodes(_of(events, Scheduled), lang),
+        *_idle_rows(_of(events, RowsIdle), lang),
         *_publications(_of(events, BlockPublished), lang),
         *_waits(_of(events, Waited), lang),
         *_finishes(events, lang),
@@ -99,10 +107,13 @@ def _aborts(aborted: list[RequestAborted], lang: Lang) -> list[Sentence]:
     ]
 
 
-def _preemptions(preempted: list[Preempted], lang: Lang) -> list[Sentence]:
+def _preemptions(events: Iterable[Event], lang: Lang) -> list[Sentence]:
+    swapped = {event.request for event in _of(events, SwappedOut)}
     found = []
-    for event in preempted:
-        key = "why.preempted_self" if event.request == event.beneficiary else "why.preempted"
+    for event in _of(events, Preempted):
+        key = "why.preempted_swap" if event.request in swapped else "why.preempted"
+        if event.request == event.beneficiary:
+            key = "why.preempted_self"
         text = plural(
             key,
             event.need,
@@ -116,11 +127,54 @@ def _preemptions(preempted: list[Preempted], lang: Lang) -> list[Sentence]:
     return found
 
 
+def _swaps_out(events: Iterable[Event], lang: Lang) -> list[Sentence]:
+    """Copies to host memory, and publications and swaps that did not come about."""
+    found = []
+    for event in _of(events, SwappedOut):
+        blocks = [block for block, _ in event.pairs]
+        named, cost = _blocks(blocks, lang), _swap_cost(event, lang)
+        text = plural(
+            "why.swapped_out", len(blocks), lang, id=event.request, blocks=named, tokens=event.tokens, cost=cost
+        )
+        found.append(Sentence("preempt", text, "", event.request, blocks[0], weight=9))
+    for refused in _of(events, SwapRefused):
+        text = t("why.swap_refused", lang, id=refused.request, need=refused.need, have=refused.have)
+        found.append(Sentence("preempt", text, "", refused.request, weight=8))
+    withdrawn = _of(events, PublicationWithdrawn)
+    if withdrawn:
+        blocks = [event.block for event in withdrawn]
+        users = listing(list(dict.fromkeys(event.request for event in withdrawn)), lang)
+        text = plural("why.withdrawn", len(blocks), lang, blocks=_blocks(blocks, lang), ids=users)
+        found.append(Sentence("evict", text, "", block=blocks[0], weight=6))
+    return found
+
+
+def _swap_cost(event: SwappedOut | SwappedIn, lang: Lang) -> str:
+    """Empty without a model: nothing was measured."""
+    if event.ms is None:
+        return ""
+    return t("why.swap_cost", lang, bytes=number(event.bytes), ms=number(event.ms))
+
+
+def _swap_in(event: SwappedIn, lang: Lang) -> Sentence:
+    cost, count = _swap_cost(event, lang), len(event.pairs)
+    text = plural("why.swapped_in", count, lang, id=event.request, tokens=event.tokens, hit=event.hit_blocks, cost=cost)
+    return Sentence("run", text, "", event.request, weight=9)
+
+
+def _idle_rows(events: list[RowsIdle], lang: Lang) -> list[Sentence]:
+    return [Sentence("wait", plural("why.rows_idle", event.idle, lang, rows=event.rows), weight=7) for event in events]
+
+
 def _admissions(events: Iterable[Event], known: dict[str, int], lang: Lang) -> list[Sentence]:
     planned = {event.request: event.tokens for event in _of(events, Scheduled)}
     looked = {event.request: event for event in _of(events, PrefixLookup)}
+    back = {event.request: event for event in _of(events, SwappedIn)}
     found = []
     for event in _of(events, Admitted):
+        if event.request in back:
+            found.append(_swap_in(back[event.request], lang))
+            continue
         lookup = looked.get(event.request)
         total = lookup.tokens if lookup is not None else known.get(event.request, 0)
         left = total - event.hit_tokens
@@ -181,9 +235,12 @@ def _chunks(events: Iterable[Event], known: dict[str, int], lang: Lang) -> list[
 
 def _allocations(events: Iterable[Event], lang: Lang) -> list[Sentence]:
     by_request: dict[str, list[int]] = {}
+    found = [_run(event, lang) for event in _of(events, RunReserved)]
+    runs = {event.request for event in _of(events, RunReserved)}
     for event in _of(events, BlockAllocated):
+        if event.request in runs:
+            continue
         by_request.setdefault(event.request, []).append(event.block)
-    found = []
     if by_request:
         parts = [
             t("why.gets", lang, id=request, blocks=_blocks(blocks, lang)) for request, blocks in by_request.items()
@@ -200,6 +257,20 @@ def _allocations(events: Iterable[Event], lang: Lang) -> list[Sentence]:
             Sentence("evict", text, "BlockPool._maybe_evict_cached_block", block=blocks[0], weight=8),
         )
     return found
+
+
+def _run(event: RunReserved, lang: Lang) -> Sentence:
+    last = event.first + event.length - 1
+    text = t(
+        f"why.run.{event.fit}",
+        lang,
+        id=event.request,
+        first=event.first,
+        last=last,
+        n=event.length,
+        hole=event.hole,
+    )
+    return Sentence("new", text, "", event.request, event.first, weight=8)
 
 
 def _decodes(scheduled: list[Scheduled], lang: Lang) -> list[Sentence]:

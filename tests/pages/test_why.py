@@ -15,9 +15,15 @@ from engine.events import (
     HashEvicted,
     Preempted,
     PrefixLookup,
+    PublicationWithdrawn,
     RequestArrived,
     RequestFinished,
+    RowsIdle,
+    RunReserved,
     Scheduled,
+    SwappedIn,
+    SwappedOut,
+    SwapRefused,
     Waited,
     WaitReason,
 )
@@ -85,6 +91,22 @@ def test_preemption_names_victim_beneficiary_and_numbers() -> None:
         (WaitReason("blocks", need=3, have=1), "B waits: blocks, 3 needed, 1 free."),
         (WaitReason("sequences", need=4, have=4), "B waits: sequence limit, 4 of 4 running."),
         (WaitReason("tokens", need=80, have=12), "B waits: token budget, 80 tokens wanted, 12 left in this step."),
+        (
+            WaitReason("hole", need=4, have=3),
+            "B waits: no hole is large enough, 4 neighbouring blocks needed, 3 in the largest.",
+        ),
+        (
+            WaitReason("reserved", need=4, have=3),
+            "B waits: blocks to its very end, 4 needed, 3 free and not promised to running requests.",
+        ),
+        (
+            WaitReason("delayed", need=1, have=0),
+            "B waits: it keeps its blocks until another gives some back, 1 needed, 0 free.",
+        ),
+        (
+            WaitReason("batch", need=4, have=2),
+            "B waits: static batching, 2 of the 4 requests of the present batch go on.",
+        ),
         (WaitReason("preemption"), "B waits: a request was preempted in this step, so nobody is admitted."),
     ],
 )
@@ -126,6 +148,41 @@ def test_finish_says_where_the_blocks_went() -> None:
 def test_many_arrivals_are_one_sentence() -> None:
     found = texts(*(RequestArrived(name, 10, 5) for name in "ABC"))
     assert found == ["A, B and C arrive with 10, 10 and 10 prompt tokens."]
+
+
+def test_a_swap_names_its_blocks_and_its_measured_cost() -> None:
+    out = SwappedOut("C", pairs=((4, 0), (7, 1)), tokens=6, bytes=2048, ms=0.5)
+    assert texts(Preempted("C", "A", need=1, have=0, lost_tokens=0), out) == [
+        "Preempted C so that A gets a block: 1 needed, 0 free. C loses no computed token.",
+        "#4 and #7 of C (6 tokens) are copied to host memory (2,048 bytes in 0.5 ms measured).",
+    ]
+    scripted = replace(out, bytes=0, ms=None)
+    assert texts(scripted) == ["#4 and #7 of C (6 tokens) are copied to host memory."]
+    back = SwappedIn("C", pairs=((9, 1),), tokens=6, hit_blocks=1, bytes=1024, ms=0.25)
+    assert texts(Admitted("C", hit_tokens=4, resumed=True), back) == [
+        "C resumes with 6 tokens computed: 1 block copied back from host memory (1,024 bytes in 0.25 ms measured), "
+        "1 still in the prefix cache."
+    ]
+    assert texts(SwapRefused("C", need=3, have=1)) == [
+        "C cannot be swapped out: 3 host blocks needed, 1 free; it will recompute."
+    ]
+
+
+def test_a_withdrawn_publication_is_said() -> None:
+    assert texts(PublicationWithdrawn(3, "abc", "C")) == [
+        "#3 is taken back from the prefix cache: C gave way before filling it."
+    ]
+
+
+def test_baselines_speak_of_runs_and_idle_rows() -> None:
+    run = RunReserved("A", first=3, length=2, hole=5, fit="best")
+    assert texts(run, BlockAllocated(3, "A", 0), BlockAllocated(4, "A", 1)) == [
+        "A reserves blocks #3–#4 (2) for its whole life: the smallest hole large enough had 5."
+    ]
+    assert "the first hole large enough" in texts(replace(run, fit="first"))[0]
+    assert texts(RowsIdle(idle=2, rows=4)) == [
+        "2 of 4 rows of the batch are idle: they have ended and wait for the slowest."
+    ]
 
 
 @pytest.mark.parametrize("name", RUNS)
