@@ -29,6 +29,10 @@ class Runner(Protocol):
 
     def execute(self, requests: Sequence[Request], plan: Plan, kv: HashBlocks) -> RunnerOutput: ...
 
+    def fork(self, parent: Request, children: Sequence[Request], draw: bool) -> RunnerOutput:
+        """Children start with the parent's KV. With `draw`, each also draws a token from the parent's last logits."""
+        ...
+
 
 def samples(request: Request) -> bool:
     """True if this step reaches the last known token, so that its logits give the next one."""
@@ -41,9 +45,14 @@ class ScriptedRunner:
     vocab_size: int | None = None
 
     def execute(self, requests: Sequence[Request], plan: Plan, kv: HashBlocks) -> RunnerOutput:
+        return self._emit([request for request in requests if samples(request)])
+
+    def fork(self, parent: Request, children: Sequence[Request], draw: bool) -> RunnerOutput:
+        return RunnerOutput({}) if not draw else self._emit(children)
+
+    def _emit(self, requests: Sequence[Request]) -> RunnerOutput:
         tokens = {}
         for request in requests:
-            if samples(request):
-                script = request.spec.output
-                tokens[request.id] = script[request.num_output_tokens] if script is not None else 0
+            script = request.spec.output
+            tokens[request.id] = script[request.num_output_tokens] if script is not None else 0
         return RunnerOutput(tokens, frozenset(tokens))
