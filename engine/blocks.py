@@ -169,6 +169,26 @@ class BlockPool:
             if self.log is not None:
                 self.log.append(BlockTouched(block.id, request, block.ref_count, revived))
 
+    def share(self, blocks: Sequence[Block]) -> None:
+        """One owner more for each of a table's blocks (fork). Refused as a whole if one of them has no owner."""
+        for block in blocks:
+            if self.get(block.id) is not block or block.ref_count == 0:
+                raise UserError("block.unowned", block=block.id)
+        for block in blocks:
+            block.ref_count += 1
+
+    def copy_on_write(self, block: Block, request: str, position: int) -> Block:
+        """A block of its own for one of the owners of `block`, who gives up its share (PagedAttention paper, §4.4).
+
+        Refused, with nothing changed, when the pool is empty or there is nobody to share with. The caller copies the
+        content.
+        """
+        if block.ref_count < 2:
+            raise UserError("block.not_shared", block=block.id)
+        (target,) = self.allocate(1, request, position)
+        block.ref_count -= 1
+        return target
+
     def publish(self, block: Block, key: BlockKey, request: str) -> None:
         """Makes a full block findable. Several blocks may hold the same content; none is merged away."""
         assert block.key is None

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from engine.blocks import Block, BlockPool, FreeCause
 from engine.config import ContiguousFit, EngineConfig
+from engine.errors import UserError
 from engine.events import Event, RunReserved
 from engine.kv_manager import NO_HIT, Hit, Shortage
 from engine.request import Request, RequestSpec
@@ -65,6 +66,13 @@ class Contiguous:
 
     def withdraw(self, request: Request) -> None:
         """Nothing was published."""
+
+    def fork(self, parent: Request, child: Request) -> list[Block]:
+        """A run has one owner: refused at intake (`branching.check_engine`)."""
+        raise UserError("fork.engine", id=parent.id, field="kv_layout", value="contiguous", needed="paged")
+
+    def take_copies(self) -> list[tuple[int, int]]:
+        return []
 
     def lookup(self, request: Request) -> Hit:
         return NO_HIT

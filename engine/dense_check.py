@@ -54,6 +54,15 @@ class AttentionLens:
             for store in (self._seen, self._shadow, self._chains):
                 store.pop(request_id, None)
 
+    def fork(self, parent: Request, child: Request) -> None:
+        """The child's shadow starts with its parent's rows; they are never changed in place, so both may hold them."""
+        shadow = self._shadow.get(parent.id)
+        if shadow is None:
+            return
+        self._seen[child.id] = child
+        self._shadow[child.id] = shadow
+        self._chains[child.id] = list(self._chains.get(parent.id, []))
+
     def __call__(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, output: torch.Tensor) -> None:
         """query, output [T, Hq, D]; key, value [T, Hkv, D], key after rotary embedding."""
         first = 0

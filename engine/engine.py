@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from engine import laws
+from engine import branching, laws
 from engine.config import EngineConfig
 from engine.contiguous import Contiguous
 from engine.errors import UserError
-from engine.events import Event, RequestAborted, RequestArrived, SwappedIn, SwappedOut
+from engine.events import Event, Forked, RequestAborted, RequestArrived, SwappedIn, SwappedOut
 from engine.kv_manager import HashBlocks, KVManager
-from engine.request import Request, RequestSpec
+from engine.request import Request, RequestSpec, SamplingParams
 from engine.runner import Runner, RunnerOutput
 from engine.scheduler import Plan, Scheduler
 from engine.snapshot import Snapshot, SnapshotTaker
@@ -44,6 +45,7 @@ class Engine:
         self.next_step = 0
         self._pending: list[RequestSpec] = []  # not arrived yet, by (arrival_step, order given)
         self._aborts: dict[int, list[str]] = {}
+        self._branches: dict[str, list[RequestSpec]] = {}  # children that part from a request at its next token
         self._text: dict[str, str] = {}
         self._camera = SnapshotTaker(config, self.scheduler, self.kv)
         self.initial = self._camera.take(-1, (), None, in_flight=False)
@@ -65,10 +67,57 @@ class Engine:
         """Aborts a request at the beginning of `step`, wherever it is in its life by then."""
         self._aborts.setdefault(max(step, self.next_step), []).append(request_id)
 
+    def fork(
+        self,
+        request_id: str,
+        n: int,
+        *,
+        samplings: Sequence[SamplingParams] | None = None,
+        outputs: Sequence[tuple[int, ...]] | None = None,
+    ) -> list[str]:
+        """Makes `n` copies of a running request and returns their ids: `A.1`, `A.2` …
+
+        They share all of its blocks, the part-filled tail too, until one of them writes there (PagedAttention paper,
+        §4.4). They know the tokens it knows; `samplings` or `outputs` make them part from the next one on. All or none.
+        """
+        branching.check_engine(self.config, request_id)
+        parent = self._request(request_id)
+        branching.check_forkable(parent)
+        children = self._children(parent.spec, n, samplings, outputs)
+        branching.check_seats(request_id, n, self.scheduler.seats, self.config.max_num_seqs)
+        born = self._bear(parent, children)
+        self._text = {**self._text, **self.runner.fork(parent, born, draw=False).text}
+        return [child.id for child in born]
+
+    def fork_at_next_token(
+        self,
+        request_id: str,
+        n: int,
+        *,
+        samplings: Sequence[SamplingParams] | None = None,
+        outputs: Sequence[tuple[int, ...]] | None = None,
+    ) -> list[str]:
+        """As `fork`, once the request samples its next token: each child draws its own from the same logits.
+
+        This is how parallel sampling parts ways after one prefill. The children's seats are kept for them.
+        """
+        branching.check_engine(self.config, request_id)
+        parent = self.requests.get(request_id)
+        waiting = next((spec for spec in self._pending if spec.id == request_id), None)
+        spec = waiting if waiting is not None else self._request(request_id).spec
+        used = 1 + len(self._branches.get(request_id, ()))
+        if parent is not None:
+            if parent.status.is_over:
+                branching.check_forkable(parent)
+            used = self.scheduler.seats if parent in self.scheduler.running else used
+        children = self._children(spec, n, samplings, outputs)
+        branching.check_seats(request_id, n, used, self.config.max_num_seqs)
+        self._expect(request_id, [*self._branches.get(request_id, ()), *children])
+        return [child.id for child in children]
+
     def step(self) -> Step:
         """One iteration: aborts, arrivals, schedule, execute, commit."""
         index = self.next_step
-        self.events.clear()
         began = time.perf_counter()
         self._abort(self._aborts.pop(index, []))
         self._arrive(index)
@@ -80,6 +129,7 @@ class Engine:
         self._swap(plan)
         output = self.runner.execute(batch, plan, self.kv) if batch else _NOTHING
         executed_at = time.perf_counter()
+        output = self._branch_off(output) if self._branches else output
         self.scheduler.update(plan, output.tokens, output.scripted)
         timings = Timings(
             schedule_ms=(scheduled_at - began) * 1e3,
@@ -92,6 +142,7 @@ class Engine:
     def _record(self, index: int, plan: Plan, output: RunnerOutput, in_flight: Snapshot, timings: Timings) -> Step:
         self._text = {**self._text, **output.text}
         events = tuple(self.events)
+        self.events.clear()  # here, not at the step's beginning: a fork between two steps belongs to the next
         snapshot = self._camera.take(index, self.requests.values(), plan, in_flight=False)
         return Step(
             index=index,
@@ -117,7 +168,8 @@ class Engine:
 
     def _check(self, spec: RequestSpec) -> None:
         """Intake: everything that would make a request wait for ever is said now, with the numbers."""
-        if spec.id in self.requests or any(pending.id == spec.id for pending in self._pending):
+        unborn = (child.id for specs in self._branches.values() for child in specs)
+        if spec.id in self.requests or any(pending.id == spec.id for pending in self._pending) or spec.id in unborn:
             raise UserError("request.duplicate", id=spec.id)
         vocab = self.runner.vocab_size
         if vocab is not None and (bad := max((*spec.prompt, *(spec.output or ())))) >= vocab:
@@ -131,8 +183,69 @@ class Engine:
             total = len(spec.prompt) + spec.max_tokens
             raise UserError("request.too_long", id=spec.id, tokens=total, limit=self.config.model_len)
 
+    def _taken(self) -> set[str]:
+        unborn = (child.id for specs in self._branches.values() for child in specs)
+        return {*self.requests, *(spec.id for spec in self._pending), *unborn}
+
+    def _request(self, request_id: str) -> Request:
+        if request_id in self.requests:
+            return self.requests[request_id]
+        arriving = any(spec.id == request_id for spec in self._pending)
+        raise UserError("fork.waiting" if arriving else "request.unknown", id=request_id)
+
+    def _children(
+        self,
+        parent: RequestSpec,
+        n: int,
+        samplings: Sequence[SamplingParams] | None,
+        outputs: Sequence[tuple[int, ...]] | None,
+    ) -> list[RequestSpec]:
+        children = branching.child_specs(parent, n, self._taken(), self.next_step, samplings, outputs)
+        for child in children:
+            self._check(child)
+        return children
+
+    def _expect(self, request_id: str, children: list[RequestSpec]) -> None:
+        """Notes the children that will part from a request at its next token; none: it will not fork."""
+        if children:
+            self._branches[request_id] = children
+            self.scheduler.expected[request_id] = len(children)
+        else:
+            self._branches.pop(request_id, None)
+            self.scheduler.expected.pop(request_id, None)
+
+    def _bear(self, parent: Request, specs: Sequence[RequestSpec]) -> list[Request]:
+        born = []
+        for spec in specs:
+            child = branching.offspring(parent, spec, arrival=len(self.requests))
+            blocks = self.kv.fork(parent, child)
+            self.requests[child.id] = child
+            self.scheduler.adopt(child)
+            self.events.append(RequestArrived(child.id, child.num_prompt_tokens, spec.max_tokens))
+            ids = tuple(block.id for block in blocks)
+            self.events.append(Forked(parent.id, child.id, ids, child.num_computed_tokens))
+            born.append(child)
+        return born
+
+    def _branch_off(self, output: RunnerOutput) -> RunnerOutput:
+        """Forks those who sampled a token and were to part there; the children's tokens join the step's."""
+        for request_id in [name for name in output.tokens if name in self._branches]:
+            parent, specs = self.requests[request_id], self._branches[request_id]
+            self._expect(request_id, [])
+            drawn = self.runner.fork(parent, self._bear(parent, specs), draw=True)
+            output = replace(
+                output,
+                tokens={**output.tokens, **drawn.tokens},
+                scripted=output.scripted | drawn.scripted,
+                text={**output.text, **drawn.text},
+            )
+        return output
+
     def _abort(self, request_ids: list[str]) -> None:
         for request_id in request_ids:
+            self._expect(request_id, [])
+            for parent, specs in list(self._branches.items()):
+                self._expect(parent, [spec for spec in specs if spec.id != request_id])
             self._pending = [spec for spec in self._pending if spec.id != request_id]
             request = self.requests.get(request_id)
             if request is not None and not request.status.is_over:

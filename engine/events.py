@@ -118,6 +118,33 @@ class BlockFreed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Forked(Event):
+    """`request` came to be as a copy of `parent`: `blocks` got one owner more each, `tokens` positions are shared."""
+
+    kind: ClassVar[str] = "forked"
+    parent: str
+    request: str
+    blocks: tuple[int, ...]
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCopied(Event):
+    """Copy-on-write: `request` is about to write into the part-filled `source`, which `owners` requests share.
+
+    It gave up its share of `source` for `target`, which holds the same `filled` positions before the kernels write.
+    """
+
+    kind: ClassVar[str] = "copied"
+    source: int
+    target: int
+    request: str
+    cause: Literal["shared_tail"]
+    filled: int
+    owners: int
+
+
+@dataclass(frozen=True, slots=True)
 class Admitted(Event):
     kind: ClassVar[str] = "admitted"
     request: str

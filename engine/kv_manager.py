@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 from engine.blocks import Block, BlockPool, FreeCause
 from engine.config import EngineConfig
-from engine.events import Event, PrefixLookup
+from engine.events import BlockCopied, Event, PrefixLookup
 from engine.prefix_hash import BlockKey, KeyChain
 from engine.request import Request, RequestSpec, RequestStatus
 
@@ -48,6 +48,14 @@ class KVManager(Protocol):
         """Undoes what was published for positions that were scheduled but will not be computed."""
         ...
 
+    def fork(self, parent: Request, child: Request) -> list[Block]:
+        """Gives `child` what `parent` owns of computed positions; copies nothing."""
+        ...
+
+    def take_copies(self) -> list[tuple[int, int]]:
+        """Block copies (source, target) that the step just scheduled needs before anything is written."""
+        ...
+
     def lookup(self, request: Request) -> Hit: ...
 
     def allocate(
@@ -68,6 +76,7 @@ class HashBlocks:
         self.chain = KeyChain(config.block_size, namespace)
         self._tables: dict[str, list[Block]] = {}
         self._published: dict[str, int] = {}  # request id → how many blocks of its table carry their hash
+        self._copies: dict[str, BlockCopied] = {}  # request id → the copy that must come before this step's writes
 
     @property
     def log(self) -> list[Event] | None:
@@ -123,9 +132,12 @@ class HashBlocks:
             if need > self.pool.num_free:
                 return Shortage(need, self.pool.num_free)
         new = max(0, self._blocks_for(computed + tokens + self.config.num_lookahead_tokens) - held)
-        need = new + in_queue + reserve
+        tail = self._shared_tail(table, computed)
+        need = new + in_queue + reserve + (tail is not None)
         if need > self.pool.num_free:
             return Shortage(need, self.pool.num_free)
+        if tail is not None:
+            self._copy_on_write(request, table, tail, computed)
         table = self._tables.setdefault(request.id, [])
         if hit.blocks:
             self.pool.touch(hit.blocks, request.id)
@@ -140,6 +152,7 @@ class HashBlocks:
         """Gives the request's blocks back, last block first, so that a chain's tail is reused before its head."""
         table = self._tables.pop(request.id, [])
         self._published.pop(request.id, None)
+        self._copies.pop(request.id, None)
         self.pool.free(table[::-1], request.id, cause)
 
     def peak_blocks(self, spec: RequestSpec) -> int:
@@ -153,6 +166,42 @@ class HashBlocks:
         for block in table[filled : self.num_published(request.id)]:
             self.pool.withdraw(block, request.id)
         self._published[request.id] = min(filled, self.num_published(request.id))
+
+    def fork(self, parent: Request, child: Request) -> list[Block]:
+        """`child` owns what `parent` owns of computed positions: full blocks and part-filled tail, nothing copied."""
+        table = self._tables[parent.id][: self._blocks_for(parent.num_computed_tokens)]
+        self.pool.share(table)
+        self._tables[child.id] = table
+        self._published[child.id] = self._published.get(parent.id, 0)
+        return table
+
+    def take_copies(self) -> list[tuple[int, int]]:
+        """The (source, target) copies that the step just scheduled needs, in order; whoever takes them makes them.
+
+        Logged only now: a request preempted later in the same schedule takes its copy with it.
+        """
+        copies = list(self._copies.values())
+        self._copies.clear()
+        if self.log is not None:
+            self.log.extend(copies)
+        return [(copy.source, copy.target) for copy in copies]
+
+    def _shared_tail(self, table: list[Block], computed: int) -> int | None:
+        """Position in `table` of a part-filled block that others own too and the next write would go to (paper §4.4).
+
+        Only a fork makes one: a prefix hit shares full blocks, which nobody writes to.
+        """
+        position = computed // self.config.block_size
+        shared = position < len(table) and table[position].ref_count > 1
+        return position if shared else None
+
+    def _copy_on_write(self, request: Request, table: list[Block], position: int, computed: int) -> None:
+        source = table[position]
+        owners, filled = source.ref_count, computed % self.config.block_size
+        table[position] = self.pool.copy_on_write(source, request.id, position)
+        self._copies[request.id] = BlockCopied(
+            source.id, table[position].id, request.id, "shared_tail", filled, owners
+        )  # fmt: skip
 
     def _blocks_for(self, tokens: int) -> int:
         size = self.config.block_size

@@ -85,6 +85,46 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "块 {block} 已经空闲；拒绝重复释放。",
     ),
     "block.not_free": ("Block {block} has owners; it cannot be taken.", "块 {block} 仍有所有者，不能取用。"),
+    "block.unowned": (
+        "Block {block} has no owner; it cannot be shared.",
+        "块 {block} 没有所有者，不能共享。",
+    ),
+    "block.not_shared": (
+        "Block {block} is not shared; its owner may write in place, so copying it was refused.",
+        "块 {block} 未被共享；其所有者可直接写入，因此拒绝复制。",
+    ),
+    "fork.waiting": (
+        "Request {id} is waiting and holds no blocks; only a running request can be forked.",
+        "请求 {id} 正在等待，不持有任何块；只有运行中的请求才能分叉。",
+    ),
+    "fork.preempted": (
+        "Request {id} is preempted and has lost its blocks; fork it when it runs again.",
+        "请求 {id} 已被抢占并失去其块；请在它恢复运行后再分叉。",
+    ),
+    "fork.over": (
+        "Request {id} is over and has given back its blocks; it can no longer be forked.",
+        "请求 {id} 已结束并归还了其块；不能再分叉。",
+    ),
+    "fork.engine": (
+        "Request {id} cannot be forked while {field} is {value}; set it to {needed}.",
+        "{field} 为 {value} 时不能分叉请求 {id}；请设为 {needed}。",
+    ),
+    "fork.count": (
+        "Request {id} was to be forked into {n} children; it must be at least 1.",
+        "请求 {id} 要分叉出 {n} 个子请求；至少应为 1 个。",
+    ),
+    "fork.seats": (
+        "Request {id} cannot get {n} more sequences: {used} are running or expected, and max_num_seqs is {limit}.",
+        "请求 {id} 无法再得到 {n} 个序列：已有 {used} 个在运行或待分叉，而 max_num_seqs 为 {limit}。",
+    ),
+    "fork.lengths": (
+        "{field} of the fork of {id} has {have} entries, but there are {need} children.",
+        "{id} 分叉的 {field} 有 {have} 项，但子请求有 {need} 个。",
+    ),
+    "parallel.seeds": (
+        "There are {have} seeds for {need} answers; give each answer its own.",
+        "{need} 个回答却有 {have} 个种子；请为每个回答各给一个。",
+    ),
     "block.exhausted": (
         "{need} blocks were asked for, but only {have} are free; nothing was taken.",
         "请求 {need} 个块，但只有 {have} 个空闲；未取用任何块。",

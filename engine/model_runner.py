@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
 import torch
 
+from engine.branching import copy_waves
 from engine.config import EngineConfig
 from engine.dense_check import AttentionLens
 from engine.kv_manager import KVManager
@@ -20,7 +21,7 @@ from engine.sampler import sample, top_candidates
 from engine.scheduler import Plan
 from engine.swap import SwapCost, SwapJob
 from engine.timeline import KernelRecord, KernelRow, NextToken
-from kernels.dispatch import implementation_name, swap_blocks
+from kernels.dispatch import copy_blocks, implementation_name, swap_blocks
 from kernels.metadata import AttentionMetadata
 
 TOP_CANDIDATES = 5
@@ -42,6 +43,7 @@ class ModelRunner:
             block_size=config.block_size,
             scale=spec.scale,
         )
+        self._logits: dict[str, torch.Tensor] = {}  # of the last step, for those who fork at its token
 
     def execute(self, requests: Sequence[Request], plan: Plan, kv: KVManager) -> RunnerOutput:
         """One forward pass over the ragged batch; scripted requests run the model too, only their token is given."""
@@ -51,7 +53,10 @@ class ModelRunner:
         sampling = [index for index, request in enumerate(requests) if samples(request)]
         ends = meta.query_start_loc[1:].long() - 1
         self.lens.begin(requests, plan)
+        for wave in copy_waves(plan.copies):
+            copy_blocks(self.cache.key, self.cache.value, wave)
         logits = self.loaded.model.forward(ids, positions, self.cache, meta, ends[sampling], observer=self.lens).cpu()
+        self._logits = {requests[index].id: row for index, row in zip(sampling, logits, strict=True)}
         tokens, scripted = self._sample([requests[index] for index in sampling], logits)
         record = self._record(requests, plan, tables, meta, sampling, logits)
         return RunnerOutput(tokens, scripted, record, self._texts(requests, tokens))
@@ -87,7 +92,17 @@ class ModelRunner:
         if self.cache.key.device.type == "cuda":
             torch.cuda.synchronize(self.cache.key.device)
 
-    def _sample(self, requests: Sequence[Request], logits: torch.Tensor) -> tuple[dict[str, int], frozenset[str]]:
+    def fork(self, parent: Request, children: Sequence[Request], draw: bool) -> RunnerOutput:
+        """Copies no KV: children share blocks until one writes. Drawn tokens come from the parent's last logits."""
+        for child in children:
+            self.lens.fork(parent, child)
+        rows = [self._logits[parent.id]] * len(children) if draw else []
+        tokens, scripted = self._sample(children if draw else [], rows)
+        return RunnerOutput(tokens, scripted, text=self._texts(children, tokens))
+
+    def _sample(
+        self, requests: Sequence[Request], logits: Iterable[torch.Tensor]
+    ) -> tuple[dict[str, int], frozenset[str]]:
         tokens, scripted = {}, set()
         for request, row in zip(requests, logits, strict=True):
             script = request.spec.output

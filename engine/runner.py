@@ -34,6 +34,10 @@ class Runner(Protocol):
         """Copies KV between the pool and host memory; called before `execute`, in the order decided."""
         ...
 
+    def fork(self, parent: Request, children: Sequence[Request], draw: bool) -> RunnerOutput:
+        """Children start with the parent's KV. With `draw`, each also draws a token from the parent's last logits."""
+        ...
+
 
 def samples(request: Request) -> bool:
     """True if this step reaches the last known token, so that its logits give the next one."""
@@ -46,11 +50,16 @@ class ScriptedRunner:
     vocab_size: int | None = None
 
     def execute(self, requests: Sequence[Request], plan: Plan, kv: KVManager) -> RunnerOutput:
+        return self._emit([request for request in requests if samples(request)])
+
+    def fork(self, parent: Request, children: Sequence[Request], draw: bool) -> RunnerOutput:
+        return RunnerOutput({}) if not draw else self._emit(children)
+
+    def _emit(self, requests: Sequence[Request]) -> RunnerOutput:
         tokens = {}
         for request in requests:
-            if samples(request):
-                script = request.spec.output
-                tokens[request.id] = script[request.num_output_tokens] if script is not None else 0
+            script = request.spec.output
+            tokens[request.id] = script[request.num_output_tokens] if script is not None else 0
         return RunnerOutput(tokens, frozenset(tokens))
 
     def swap(self, job: SwapJob) -> SwapCost:

@@ -38,6 +38,7 @@ class Plan:
     wait_reasons: dict[str, WaitReason] = field(default_factory=dict)
     delayed: dict[str, WaitReason] = field(default_factory=dict)
     swaps: list[SwapJob] = field(default_factory=list)
+    copies: list[tuple[int, int]] = field(default_factory=list)  # (source, target) blocks, before anything is written
 
     @property
     def total_tokens(self) -> int:
@@ -57,6 +58,18 @@ class Scheduler:
         self._reserves = config.preemption == "delay" or (config.batching, config.kv_layout) == ("static", "paged")
         # vLLM leaves a dropped victim's fresh publications in place; its recorded runs pin that down.
         self._withdraws = config.victim != "auto" or config.preemption == "swap"
+        self.expected: dict[str, int] = {}  # request id → sequences it will fork into at its next token
+
+    @property
+    def seats(self) -> int:
+        """Running sequences and those they will fork into (vLLM 0.2's `get_max_num_running_seqs`)."""
+        expected = sum(self.expected.get(request.id, 0) for request in self.running) if self.expected else 0
+        return len(self.running) + expected
+
+    def adopt(self, child: Request) -> None:
+        """A fork's child runs from its birth: its blocks are its parent's."""
+        child.status = RequestStatus.RUNNING
+        self.running.append(child)
 
     def add(self, request: Request) -> None:
         self.kv.note_tokens(request)
@@ -84,6 +97,7 @@ class Scheduler:
                 self._note_work(request, plan)
             else:
                 self._note_wait(request, plan.delayed.get(request.id, WaitReason("tokens", need=1, have=0)), plan)
+        plan.copies = self.kv.take_copies()
         return plan
 
     def update(self, plan: Plan, sampled: Mapping[str, int], scripted: frozenset[str] = frozenset()) -> list[Request]:
@@ -92,7 +106,7 @@ class Scheduler:
         A finished request's blocks are free from here on, that is for the next step's schedule.
         """
         finished = []
-        for request in [request for request in self.running if request.id in plan.tokens]:
+        for request in [each for each in self.running if each.id in plan.tokens or each.id in sampled]:
             request.high_water = max(request.high_water, request.num_computed_tokens)
             token = sampled.get(request.id)
             if token is None:
@@ -197,8 +211,8 @@ class Scheduler:
             request = self.waiting.head
             if not self._may_admit(budget):
                 reason = WaitReason("tokens", need=1, have=0)
-            elif len(self.running) >= config.max_num_seqs:
-                reason = WaitReason("sequences", need=config.max_num_seqs, have=len(self.running))
+            elif self.seats + self.expected.get(request.id, 0) >= config.max_num_seqs:
+                reason = WaitReason("sequences", need=config.max_num_seqs, have=self.seats)
             else:
                 refusal, used = self._admit(request, plan, budget)
                 if refusal is None:

@@ -1,4 +1,4 @@
-"""KV write by slot mapping, in Triton. Needs the triton package (Linux); `kernels.dispatch` decides who serves."""
+"""KV write and block copy in Triton. Needs the triton package (Linux); `kernels.dispatch` decides who serves."""
 
 from __future__ import annotations
 
@@ -58,3 +58,39 @@ def _rows(tensor: Tensor) -> Tensor:
     """The kernel walks a token's heads as one row; slices of a fused projection already lie so."""
     head_dim = tensor.shape[2]
     return tensor if tensor.stride()[1:] == (head_dim, 1) else tensor.contiguous()
+
+
+COPY_CHUNK = 1024
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def copy_blocks_kernel(  # type: ignore[no-untyped-def]
+    key_cache_ptr,
+    value_cache_ptr,
+    pairs_ptr,
+    num_blocks,
+    BLOCK: tl.constexpr,  # block_size * Hkv * D
+    CHUNK: tl.constexpr,
+):
+    """One program a (pair, layer, chunk of a block). Offsets are 64-bit: a real pool has more than 2^31 elements."""
+    pair = tl.program_id(0).to(tl.int64)
+    first = tl.program_id(1).to(tl.int64) * num_blocks
+    source = first + tl.load(pairs_ptr + pair * 2)
+    target = first + tl.load(pairs_ptr + pair * 2 + 1)
+    column = tl.program_id(2) * CHUNK + tl.arange(0, CHUNK)
+    inside = column < BLOCK
+    key = tl.load(key_cache_ptr + source * BLOCK + column, mask=inside, other=0.0)
+    value = tl.load(value_cache_ptr + source * BLOCK + column, mask=inside, other=0.0)
+    tl.store(key_cache_ptr + target * BLOCK + column, key, mask=inside)
+    tl.store(value_cache_ptr + target * BLOCK + column, value, mask=inside)
+
+
+def copy_blocks(key_cache: Tensor, value_cache: Tensor, pairs: Tensor) -> None:
+    """Launch the copy: contiguous caches [L, num_blocks, block_size, Hkv, D], pairs [n, 2] int64 (source, target).
+
+    Programs run in any order, so no block may be both a source and a target; `kernels.dispatch` has checked that.
+    """
+    num_layers, num_blocks = key_cache.shape[:2]
+    block = key_cache[0, 0].numel()
+    grid = (pairs.shape[0], num_layers, triton.cdiv(block, COPY_CHUNK))
+    copy_blocks_kernel[grid](key_cache, value_cache, pairs, num_blocks, BLOCK=block, CHUNK=COPY_CHUNK)

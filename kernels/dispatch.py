@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -68,6 +69,32 @@ def swap_blocks(source: Tensor, target: Tensor, pairs: Sequence[tuple[int, int]]
         reference.swap_blocks(source, target, from_ids.to(source.device), to_ids.to(target.device))
 
 
+def copy_blocks(key_cache: Tensor, value_cache: Tensor, pairs: Sequence[tuple[int, int]]) -> None:
+    """Copy block `source` onto block `target` for each pair, over all layers of K and V at once.
+
+    caches [L, num_blocks, block_size, Hkv, D], changed in place. Raises KernelError, having copied nothing, when a
+    block lies outside the pool, is named twice as a target, or is both source and target: programs have no order.
+    """
+    if key_cache.dim() != 5:
+        wanted = "[layers, blocks, block size, heads, D] has 5"
+        raise KernelError("key_cache", f"has {key_cache.dim()} dimensions, but {wanted}")
+    for field, tensor in (("key_cache", key_cache), ("value_cache", value_cache)):
+        if not tensor.is_contiguous():
+            raise KernelError(field, "must be contiguous")
+    _expect("value_cache", "shape", tuple(value_cache.shape), tuple(key_cache.shape))
+    _expect("value_cache", "dtype", value_cache.dtype, key_cache.dtype)
+    _check_pairs(pairs, key_cache.shape[1])
+    if not pairs:
+        return
+    table = torch.tensor(list(pairs), dtype=torch.int64, device=key_cache.device)
+    if implementation_name(key_cache.device) == "triton":
+        from kernels import cache_ops
+
+        cache_ops.copy_blocks(key_cache, value_cache, table)
+    else:
+        reference.copy_blocks(key_cache, value_cache, table)
+
+
 def paged_attention(
     query: Tensor, key_cache: Tensor, value_cache: Tensor, meta: AttentionMetadata, scale: float
 ) -> Tensor:
@@ -105,6 +132,18 @@ def _check_cache(key_cache: Tensor, value_cache: Tensor) -> None:
     for field, tensor in (("key_cache", key_cache), ("value_cache", value_cache)):
         if not tensor.is_contiguous():
             raise KernelError(field, "must be contiguous")
+
+
+def _check_pairs(pairs: Sequence[tuple[int, int]], num_blocks: int) -> None:
+    counts = Counter(target for _, target in pairs)
+    for block in (block for pair in pairs for block in pair):
+        if not 0 <= block < num_blocks:
+            raise KernelError("pairs", f"block {block} is not one of the pool's {num_blocks}")
+    for source, target in pairs:
+        if counts[target] > 1:
+            raise KernelError("pairs", f"block {target} is the target of two copies")
+        if source in counts:
+            raise KernelError("pairs", f"block {source} is both a source and a target")
 
 
 def _check_metadata(query: Tensor, key_cache: Tensor, meta: AttentionMetadata) -> None:

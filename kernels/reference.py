@@ -30,6 +30,17 @@ def swap_blocks(source: Tensor, target: Tensor, source_ids: Tensor, target_ids: 
     target.index_copy_(1, target_ids, source.index_select(1, source_ids).to(target.device))
 
 
+def copy_blocks(key_cache: Tensor, value_cache: Tensor, pairs: Tensor) -> None:
+    """Copy whole blocks in every layer, K and V: the block copy of copy-on-write (PagedAttention paper, §4.4 and §5.1).
+
+    caches [L, num_blocks, block_size, Hkv, D], changed in place; pairs [n, 2] int64 (source, target), where no block
+    is both.
+    """
+    sources, targets = pairs.unbind(dim=1)
+    for cache in (key_cache, value_cache):
+        cache[:, targets] = cache[:, sources]
+
+
 def gather_kv(cache: Tensor, block_ids: Tensor, length: int) -> Tensor:
     """The first `length` positions of one sequence as contiguous rows.
 

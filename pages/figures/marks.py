@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.events import BlockAllocated, BlockFreed, BlockTouched, Event, HashEvicted
+from engine.events import BlockAllocated, BlockCopied, BlockFreed, BlockTouched, Event, HashEvicted
 from engine.snapshot import Snapshot
 
-MarkKind = Literal["new", "evicted", "hit", "freed"]
+MarkKind = Literal["new", "evicted", "hit", "freed", "copied"]
 BlockState = Literal["null", "shared", "owned", "cached", "empty"]
 
-GLYPHS: dict[MarkKind, str] = {"new": "+", "evicted": "×", "hit": "✓", "freed": "−"}
+GLYPHS: dict[MarkKind, str] = {"new": "+", "evicted": "×", "hit": "✓", "freed": "−", "copied": "c"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,14 @@ class Mark:
 
 
 Marks = dict[int, Mark]
-_RANK: dict[MarkKind, int] = {"new": 0, "hit": 1, "evicted": 2, "freed": 3}
+_RANK: dict[MarkKind, int] = {"new": 0, "hit": 1, "evicted": 2, "copied": 3, "freed": 4}
 
 
 def block_marks(events: Iterable[Event], snapshot: Snapshot) -> Marks:
     """The one mark of each block that the step touched and that is still true in `snapshot`.
 
     A block taken and given back within the step is only shown as freed; one whose cached content was thrown
-    away to be handed out again is shown as evicted rather than new.
+    away to be handed out again is shown as evicted rather than new, and the target of a copy as copied.
     """
     found: dict[int, dict[MarkKind, set[str]]] = {}
     for event in events:
@@ -47,6 +47,8 @@ def block_marks(events: Iterable[Event], snapshot: Snapshot) -> Marks:
             found.setdefault(event.block, {}).setdefault("new", set()).add(event.request)
         elif isinstance(event, HashEvicted):
             found.setdefault(event.block, {}).setdefault("evicted", set()).add(event.request)
+        elif isinstance(event, BlockCopied):
+            found.setdefault(event.target, {}).setdefault("copied", set()).add(event.request)
         elif isinstance(event, BlockTouched):
             found.setdefault(event.block, {}).setdefault("hit", set()).add(event.request)
         elif isinstance(event, BlockFreed) and event.to is not None:

@@ -67,7 +67,14 @@ def _fills(palette: Palette) -> dict[BlockState, tuple[str, str, str]]:
 
 
 def ring_color(mark: MarkKind, palette: Palette) -> str:
-    return {"new": palette.new, "evicted": palette.evicted, "hit": palette.hit, "freed": palette.muted}[mark]
+    # A copy shares the hit's colour: both are content that was not computed again; the glyph tells them apart.
+    return {
+        "new": palette.new,
+        "evicted": palette.evicted,
+        "hit": palette.hit,
+        "freed": palette.muted,
+        "copied": palette.hit,
+    }[mark]
 
 
 def block_values(

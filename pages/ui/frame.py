@@ -162,7 +162,7 @@ def _figures(
             t("panel.tables_sub", lang),
             block_tables(snapshot, marks, selection, palette, lang),
             _tables_alt(snapshot, selection, lang),
-            _mark_legend(("new", "hit", "evicted", "freed"), palette, lang),
+            _mark_legend(("new", "hit", "copied", "evicted", "freed"), palette, lang),
         ),
         "queue": _panel(
             t("panel.queue", lang),

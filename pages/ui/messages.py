@@ -133,6 +133,7 @@ PANELS: dict[str, tuple[str, str]] = {
     "legend.empty": ("free, empty", "空闲为空"),
     "legend.new": ("new", "新分配"),
     "legend.hit": ("hit", "命中"),
+    "legend.copied": ("copied", "复制"),
     "legend.evicted": ("evicted", "淘汰"),
     "legend.freed": ("freed", "释放"),
     "legend.prefill": ("prefill", "预填充"),
@@ -208,6 +209,7 @@ FIGURES: dict[str, tuple[str, str]] = {
         "本步丢弃了它的缓存内容：重新分配",
     ),
     "hover.mark.hit": ("found by a prefix lookup in this step", "本步被前缀查找命中"),
+    "hover.mark.copied": ("copied on write from a shared block in this step", "本步由共享块写时复制而来"),
     "hover.mark.freed": ("given back in this step", "本步归还"),
     "hover.run.one": ("<b>Block #{first}</b>: {state}", "<b>块 #{first}</b>：{state}"),
     "hover.run.many": (
@@ -378,6 +380,21 @@ WHY: dict[str, tuple[str, str]] = {
     "why.revived.many": (
         "{id} revives blocks {blocks}: free, but still cached. They leave the free queue from where they lie.",
         "{id} 复活块 {blocks}：虽空闲但内容仍在缓存中，从空闲队列所在位置取出。",
+    ),
+    "why.forked.one": (
+        "{parent} forks into {ids}: {blocks} shared, {tokens} positions, nothing copied.",
+        "{parent} 分叉出 {ids}：共享 {blocks}，{tokens} 个位置，无需复制。",
+    ),
+    "why.forked.many": (
+        "{parent} forks into {n} copies, {ids}: {blocks} shared, {tokens} positions, nothing copied.",
+        "{parent} 分叉出 {n} 个副本 {ids}：共享 {blocks}，{tokens} 个位置，无需复制。",
+    ),
+    "why.copied": (
+        "{id} writes into block #{source}, which {owners} requests share and {filled} positions fill: it is copied to "
+        "#{target} first (copy-on-write, as in the PagedAttention paper; vLLM V1 never shares a part-filled block for "
+        "full attention).",
+        "{id} 要写入块 #{source}，该块由 {owners} 个请求共享、已填 {filled} 个位置：先复制到 #{target}（写时复制，"
+        "见 PagedAttention 论文；对完整注意力，vLLM V1 从不共享未填满的块）。",
     ),
     "why.chunk": (
         "{id} goes on with its prompt: positions {first}–{last} of {total}.",

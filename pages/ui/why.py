@@ -9,10 +9,12 @@ from typing import Literal, TypeVar
 from engine.events import (
     Admitted,
     BlockAllocated,
+    BlockCopied,
     BlockFreed,
     BlockPublished,
     BlockTouched,
     Event,
+    Forked,
     HashEvicted,
     Preempted,
     PrefixLookup,
@@ -56,13 +58,15 @@ def sentences(step: Step, lang: Lang) -> list[Sentence]:
     events = step.events
     known = {view.id: view.known_tokens for view in step.scheduled.requests}
     said = [
-        *_arrivals(_of(events, RequestArrived), lang),
+        *_arrivals(_from_outside(events), lang),
+        *_forks(_of(events, Forked), lang),
         *_aborts(_of(events, RequestAborted), lang),
         *_preemptions(events, lang),
         *_swaps_out(events, lang),
         *_admissions(events, known, lang),
         *_hits(_of(events, BlockTouched), lang),
         *_chunks(events, known, lang),
+        *_copies(_of(events, BlockCopied), lang),
         *_allocations(events, lang),
         *_decodes(_of(events, Scheduled), lang),
         *_idle_rows(_of(events, RowsIdle), lang),
@@ -98,6 +102,41 @@ def _arrivals(arrived: list[RequestArrived], lang: Lang) -> list[Sentence]:
     names = listing([event.request for event in arrived], lang)
     prompts = listing([str(event.prompt_tokens) for event in arrived], lang)
     return [Sentence("new", t("why.arrived_many", lang, ids=names, prompts=prompts), "Scheduler.add_request", weight=3)]
+
+
+def _from_outside(events: Iterable[Event]) -> list[RequestArrived]:
+    """Arrivals but for a fork's children, which have a sentence of their own."""
+    born = {event.request for event in _of(events, Forked)}
+    return [event for event in _of(events, RequestArrived) if event.request not in born]
+
+
+def _forks(forked: list[Forked], lang: Lang) -> list[Sentence]:
+    by_parent: dict[str, list[Forked]] = {}
+    for event in forked:
+        by_parent.setdefault(event.parent, []).append(event)
+    found = []
+    for parent, group in by_parent.items():
+        ids = listing([event.request for event in group], lang)
+        blocks, tokens = _blocks(list(group[0].blocks), lang), group[0].tokens
+        text = plural("why.forked", len(group), lang, parent=parent, ids=ids, blocks=blocks, tokens=tokens)
+        found.append(Sentence("new", text, request=parent, block=next(iter(group[0].blocks), None), weight=9))
+    return found
+
+
+def _copies(copied: list[BlockCopied], lang: Lang) -> list[Sentence]:
+    found = []
+    for event in copied:
+        text = t(
+            "why.copied",
+            lang,
+            id=event.request,
+            source=event.source,
+            target=event.target,
+            owners=event.owners,
+            filled=event.filled,
+        )
+        found.append(Sentence("hit", text, request=event.request, block=event.target, weight=9))
+    return found
 
 
 def _aborts(aborted: list[RequestAborted], lang: Lang) -> list[Sentence]:

@@ -91,6 +91,21 @@ def writes() -> dict[str, bool]:
     return result
 
 
+def copies() -> dict[str, bool]:
+    result = {}
+    for layers, block_size, kv_heads, head_dim in ((3, 4, 3, 64), (1, 16, 2, 80), (2, 1, 1, 5)):
+        pools = [torch.randn(layers, 8, block_size, kv_heads, head_dim) for _ in range(2)]
+        twins = [pool.clone() for pool in pools]
+        before = [pool.clone() for pool in pools]
+        pairs = torch.tensor([[7, 0], [2, 5], [2, 1]])
+        cache_ops.copy_blocks(pools[0], pools[1], pairs)
+        reference.copy_blocks(twins[0], twins[1], pairs)
+        same = all(torch.equal(pool, twin) for pool, twin in zip(pools, twins, strict=True))
+        right = all(torch.equal(pool[:, [0, 5, 1]], old[:, [7, 2, 2]]) for pool, old in zip(pools, before, strict=True))
+        result[f"{layers} x {block_size} x {kv_heads} x {head_dim}"] = same and right
+    return result
+
+
 def no_context() -> bool:
     fine = True
     for seq_len, empty in ((0, 2), (1, 1)):
@@ -107,7 +122,7 @@ def main() -> None:
     torch.manual_seed(0)
     results = {
         "shapes": shapes(), "poison": poison(), "alone": alone_equals_batched(), "writes": writes(),
-        "no_context": no_context(),
+        "copies": copies(), "no_context": no_context(),
     }  # fmt: skip
     json.dump(results, sys.stdout)
 

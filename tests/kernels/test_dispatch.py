@@ -91,3 +91,46 @@ def test_a_head_size_beyond_the_kernels_is_refused() -> None:
     batch = make_batch([(4, 1)], (1, 1, 256), 4)
     with pytest.raises(KernelError, match="head size is 256"):
         dispatch.paged_attention(batch.query, batch.key_cache, batch.value_cache, batch.meta, batch.scale)
+
+
+def caches() -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randn(2, 6, 4, 3, 8), torch.randn(2, 6, 4, 3, 8)
+
+
+def test_block_copy_moves_all_layers_of_k_and_v_and_nothing_else() -> None:
+    key, value = caches()
+    old_key, old_value = key.clone(), value.clone()
+    dispatch.copy_blocks(key, value, [(1, 5), (1, 3)])
+    dispatch.copy_blocks(key, value, [])
+    for new, old in ((key, old_key), (value, old_value)):
+        assert torch.equal(new, old[:, [0, 1, 2, 1, 4, 1]])
+
+
+@pytest.mark.parametrize(
+    ("pairs", "words"),
+    [
+        ([(1, 6)], "block 6 is not one of the pool's 6"),
+        ([(-1, 2)], "block -1 is not"),
+        ([(1, 3), (2, 3)], "block 3 is the target of two"),
+        ([(1, 3), (3, 4)], "block 3 is both"),
+        ([(2, 2)], "block 2 is both"),
+    ],
+)
+def test_a_copy_that_has_no_one_meaning_is_refused_and_copies_nothing(pairs: list[tuple[int, int]], words: str) -> None:
+    key, value = caches()
+    before = key.clone()
+    with pytest.raises(KernelError, match=words) as refused:
+        dispatch.copy_blocks(key, value, pairs)
+    assert refused.value.field == "pairs"
+    assert torch.equal(key, before)
+
+
+def test_block_copy_misfits_name_their_field() -> None:
+    key, value = caches()
+    for field, arguments in (
+        ("key_cache", (key[0], value)), ("value_cache", (key, value.half())), ("value_cache", (key, value[:1])),
+        ("key_cache", (key.transpose(2, 3), value)),
+    ):  # fmt: skip
+        with pytest.raises(KernelError) as refused:
+            dispatch.copy_blocks(*arguments, [(1, 2)])
+        assert refused.value.field == field

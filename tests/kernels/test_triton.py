@@ -55,6 +55,10 @@ def test_interpreted_write_equals_the_twin(interpreted: dict[str, Any]) -> None:
     assert interpreted["writes"] == {"3 x 64": True, "2 x 80": True, "1 x 5": True}
 
 
+def test_interpreted_block_copy_equals_the_twin(interpreted: dict[str, Any]) -> None:
+    assert interpreted["copies"] == {"3 x 4 x 3 x 64": True, "1 x 16 x 2 x 80": True, "2 x 1 x 1 x 5": True}
+
+
 def compile_for(kernel: Any, pointers: dict[str, str], constants: dict[str, Any], capability: int) -> Any:
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -119,6 +123,32 @@ def test_write_compiles_without_spills(capability: int, tmp_path: Path) -> None:
     compiled = compile_for(write_kv_kernel, pointers, {"ROW": 192, "ROW_PADDED": 256}, capability)
     used = resources(compiled, tmp_path)
     assert used["STACK"] == used["LOCAL"] == 0
+
+
+@pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") == "1", reason="the interpreter cannot compile")
+@pytest.mark.parametrize("capability", [80, 90])
+def test_block_copy_compiles_without_spills_and_with_64_bit_offsets(capability: int, tmp_path: Path) -> None:
+    from kernels.cache_ops import COPY_CHUNK, copy_blocks_kernel
+
+    pointers = {"key_cache_ptr": "*bf16", "value_cache_ptr": "*bf16", "pairs_ptr": "*i64"}
+    compiled = compile_for(copy_blocks_kernel, pointers, {"BLOCK": 16 * 192, "CHUNK": COPY_CHUNK}, capability)
+    used = resources(compiled, tmp_path)
+    assert used["STACK"] == used["LOCAL"] == 0
+    assert re.search(r"arith.muli .* : i64", compiled.asm["ttir"])
+
+
+@pytest.mark.gpu
+def test_compiled_block_copy_on_a_gpu() -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA GPU on this machine")
+    from kernels import dispatch
+
+    key, value = (torch.randn(3, 8, 16, 3, 64, device="cuda") for _ in range(2))
+    old_key, old_value = key.clone(), value.clone()
+    dispatch.copy_blocks(key, value, [(7, 0), (2, 5), (2, 1)])
+    for new, old in ((key, old_key), (value, old_value)):
+        assert torch.equal(new[:, [0, 5, 1]], old[:, [7, 2, 2]])
+        assert torch.equal(new[:, [2, 3, 4, 6, 7]], old[:, [2, 3, 4, 6, 7]])
 
 
 @pytest.mark.gpu

@@ -9,9 +9,11 @@ import pytest
 from engine.events import (
     Admitted,
     BlockAllocated,
+    BlockCopied,
     BlockFreed,
     BlockTouched,
     Event,
+    Forked,
     HashEvicted,
     Preempted,
     PrefixLookup,
@@ -28,6 +30,7 @@ from engine.events import (
     WaitReason,
 )
 from engine.timeline import Step
+from pages.figures.marks import Mark, block_marks
 from pages.ui.text import LANGS
 from pages.ui.why import MAX_SENTENCES, sentences
 from tests.pages.fakes import RUNS, lanes
@@ -200,3 +203,24 @@ def test_preemptions_survive_the_cut() -> None:
     assert found[0].tone == "preempt"
     assert found[-1].text == "14 more changes."
     assert len(found) == MAX_SENTENCES
+
+
+def test_a_fork_and_its_copy_are_said_with_their_numbers_and_not_as_an_arrival() -> None:
+    forked = Forked("A", "A.1", blocks=(1, 2), tokens=6)
+    arrived = RequestArrived("A.1", prompt_tokens=6, max_tokens=3)
+    assert texts(arrived, forked) == ["A forks into A.1: #1 and #2 shared, 6 positions, nothing copied."]
+    both = texts(forked, replace(forked, request="A.2"))
+    assert both == ["A forks into 2 copies, A.1 and A.2: #1 and #2 shared, 6 positions, nothing copied."]
+    copied = BlockCopied(2, 3, "A.1", "shared_tail", filled=2, owners=3)
+    for lang, words in (("en", "vLLM V1 never shares a part-filled block"), ("zh", "vLLM V1 从不共享未填满的块")):
+        (item,) = sentences(step_with(copied), lang)  # type: ignore[arg-type]
+        assert words in item.text
+        assert all(number in item.text for number in ("#2", "#3", "A.1"))
+        assert (item.tone, item.request, item.block, item.source) == ("hit", "A.1", 3, "")
+
+
+def test_the_target_of_a_copy_is_marked_as_copied() -> None:
+    snapshot = lanes().steps[3].scheduled
+    block = snapshot.requests[0].block_table[0]
+    events = (BlockAllocated(block, "A", 1), BlockCopied(2, block, "A", "shared_tail", filled=2, owners=3))
+    assert block_marks(events, snapshot)[block] == Mark("copied", frozenset({"A"}))
