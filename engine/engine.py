@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from engine import branching, laws
+from engine.arrivals import Arrivals
 from engine.config import EngineConfig
 from engine.contiguous import Contiguous
 from engine.errors import UserError
@@ -32,18 +34,31 @@ def make_scheduler(config: EngineConfig, kv: KVManager, log: list[Event] | None)
     return (StaticBatching if config.batching == "static" else Scheduler)(config, kv, log)
 
 
-class Engine:
-    """One engine: requests in, a `Step` out for each iteration. Deterministic for a given configuration and input."""
+class _Iteration(NamedTuple):
+    number: int
+    plan: Plan
+    output: RunnerOutput
+    in_flight: Snapshot | None
+    timings: Timings
 
-    def __init__(self, config: EngineConfig, runner: Runner, namespace: str = "") -> None:
+
+class Engine:
+    """One engine: requests in, a `Step` out for each iteration. Deterministic for a given configuration and input.
+
+    With `record` off nothing is logged, pictured or checked: `advance` then costs what the decisions cost, whatever the
+    size of the pool and however many requests are over.
+    """
+
+    def __init__(self, config: EngineConfig, runner: Runner, namespace: str = "", *, record: bool = True) -> None:
         self.config = config
         self.runner = runner
         self.events: list[Event] = []
-        self.kv = make_kv(config, self.events, namespace)
-        self.scheduler = make_scheduler(config, self.kv, self.events)
+        self.log = self.events if record else None
+        self.kv = make_kv(config, self.log, namespace)
+        self.scheduler = make_scheduler(config, self.kv, self.log)
         self.requests: dict[str, Request] = {}
         self.next_step = 0
-        self._pending: list[RequestSpec] = []  # not arrived yet, by (arrival_step, order given)
+        self._pending = Arrivals()
         self._aborts: dict[int, list[str]] = {}
         self._branches: dict[str, list[RequestSpec]] = {}  # children that part from a request at its next token
         self._text: dict[str, str] = {}
@@ -58,8 +73,7 @@ class Engine:
     def add(self, spec: RequestSpec) -> None:
         """Takes a request that arrives at `spec.arrival_step` (or now, if that is past); refuses what can never run."""
         self._check(spec)
-        self._pending.append(spec)
-        self._pending.sort(key=lambda pending: pending.arrival_step)
+        self._pending.add(spec)
         if spec.abort_step is not None:
             self.abort_at(spec.id, spec.abort_step)
 
@@ -103,7 +117,7 @@ class Engine:
         """
         branching.check_engine(self.config, request_id)
         parent = self.requests.get(request_id)
-        waiting = next((spec for spec in self._pending if spec.id == request_id), None)
+        waiting = self._pending.get(request_id)
         spec = waiting if waiting is not None else self._request(request_id).spec
         used = 1 + len(self._branches.get(request_id, ()))
         if parent is not None:
@@ -116,14 +130,21 @@ class Engine:
         return [child.id for child in children]
 
     def step(self) -> Step:
-        """One iteration: aborts, arrivals, schedule, execute, commit."""
+        """One iteration, recorded: aborts, arrivals, schedule, execute, commit. Needs `record` (the default)."""
+        return self._record(self._iterate())
+
+    def advance(self) -> Plan:
+        """One iteration without a record of it; for replays that ask only what was decided."""
+        return self._iterate().plan
+
+    def _iterate(self) -> _Iteration:
         index = self.next_step
         began = time.perf_counter()
         self._abort(self._aborts.pop(index, []))
         self._arrive(index)
         plan = self.scheduler.schedule()
         scheduled_at = time.perf_counter()
-        in_flight = self._camera.take(index, self.requests.values(), plan, in_flight=True)
+        in_flight = self._picture(index, plan, in_flight=True) if self.log is not None else None
         batch = [request for request in self.scheduler.running if request.id in plan.tokens]
         execute_from = time.perf_counter()
         self._swap(plan)
@@ -137,39 +158,49 @@ class Engine:
             commit_ms=(time.perf_counter() - executed_at) * 1e3,
         )
         self.next_step = index + 1
-        return self._record(index, plan, output, in_flight, timings)
+        return _Iteration(index, plan, output, in_flight, timings)
 
-    def _record(self, index: int, plan: Plan, output: RunnerOutput, in_flight: Snapshot, timings: Timings) -> Step:
+    def _picture(self, index: int, plan: Plan, *, in_flight: bool) -> Snapshot:
+        return self._camera.take(index, self.requests.values(), plan, in_flight)
+
+    def _record(self, done: _Iteration) -> Step:
+        if done.in_flight is None:
+            raise RuntimeError("this engine does not record; call advance()")
+        output = done.output
         self._text = {**self._text, **output.text}
         events = tuple(self.events)
         self.events.clear()  # here, not at the step's beginning: a fork between two steps belongs to the next
-        snapshot = self._camera.take(index, self.requests.values(), plan, in_flight=False)
+        snapshot = self._picture(done.number, done.plan, in_flight=False)
         return Step(
-            index=index,
-            scheduled_tokens=dict(plan.tokens),
+            index=done.number,
+            scheduled_tokens=dict(done.plan.tokens),
             events=events,
             sampled=dict(output.tokens),
-            scheduled=in_flight,
+            scheduled=done.in_flight,
             snapshot=snapshot,
             kernel=output.kernel,
-            laws=laws.check(in_flight, snapshot, events, self.kv, self.requests, output.kernel),
-            timings=timings,
+            laws=laws.check(done.in_flight, snapshot, events, self.kv, self.requests, output.kernel),
+            timings=done.timings,
             text=self._text,
         )
+
+    def _note(self, event: Event) -> None:
+        if self.log is not None:
+            self.log.append(event)
 
     def _swap(self, plan: Plan) -> None:
         """KV moves before the kernels run: the blocks that a victim left may be written in this very step."""
         for job in plan.swaps:
             cost = self.runner.swap(job)
             if job.direction == "out":
-                self.events.append(SwappedOut(job.request, job.pairs, job.tokens, cost.bytes, cost.ms))
+                self._note(SwappedOut(job.request, job.pairs, job.tokens, cost.bytes, cost.ms))
             else:
-                self.events.append(SwappedIn(job.request, job.pairs, job.tokens, job.hit_blocks, cost.bytes, cost.ms))
+                self._note(SwappedIn(job.request, job.pairs, job.tokens, job.hit_blocks, cost.bytes, cost.ms))
 
     def _check(self, spec: RequestSpec) -> None:
         """Intake: everything that would make a request wait for ever is said now, with the numbers."""
         unborn = (child.id for specs in self._branches.values() for child in specs)
-        if spec.id in self.requests or any(pending.id == spec.id for pending in self._pending) or spec.id in unborn:
+        if spec.id in self.requests or spec.id in self._pending or spec.id in unborn:
             raise UserError("request.duplicate", id=spec.id)
         vocab = self.runner.vocab_size
         if vocab is not None and (bad := max((*spec.prompt, *(spec.output or ())))) >= vocab:
@@ -185,13 +216,12 @@ class Engine:
 
     def _taken(self) -> set[str]:
         unborn = (child.id for specs in self._branches.values() for child in specs)
-        return {*self.requests, *(spec.id for spec in self._pending), *unborn}
+        return {*self.requests, *self._pending, *unborn}
 
     def _request(self, request_id: str) -> Request:
         if request_id in self.requests:
             return self.requests[request_id]
-        arriving = any(spec.id == request_id for spec in self._pending)
-        raise UserError("fork.waiting" if arriving else "request.unknown", id=request_id)
+        raise UserError("fork.waiting" if request_id in self._pending else "request.unknown", id=request_id)
 
     def _children(
         self,
@@ -221,9 +251,9 @@ class Engine:
             blocks = self.kv.fork(parent, child)
             self.requests[child.id] = child
             self.scheduler.adopt(child)
-            self.events.append(RequestArrived(child.id, child.num_prompt_tokens, spec.max_tokens))
+            self._note(RequestArrived(child.id, child.num_prompt_tokens, spec.max_tokens))
             ids = tuple(block.id for block in blocks)
-            self.events.append(Forked(parent.id, child.id, ids, child.num_computed_tokens))
+            self._note(Forked(parent.id, child.id, ids, child.num_computed_tokens))
             born.append(child)
         return born
 
@@ -246,18 +276,17 @@ class Engine:
             self._expect(request_id, [])
             for parent, specs in list(self._branches.items()):
                 self._expect(parent, [spec for spec in specs if spec.id != request_id])
-            self._pending = [spec for spec in self._pending if spec.id != request_id]
+            self._pending.cancel(request_id)
             request = self.requests.get(request_id)
             if request is not None and not request.status.is_over:
-                self.events.append(RequestAborted(request_id))
+                self._note(RequestAborted(request_id))
                 self.scheduler.abort(request)
 
     def _arrive(self, index: int) -> None:
-        while self._pending and self._pending[0].arrival_step <= index:
-            spec = self._pending.pop(0)
+        for spec in self._pending.due(index):
             request = Request(spec, arrival=len(self.requests))
             self.requests[spec.id] = request
-            self.events.append(RequestArrived(spec.id, len(spec.prompt), spec.max_tokens))
+            self._note(RequestArrived(spec.id, len(spec.prompt), spec.max_tokens))
             self.scheduler.add(request)
 
     @property

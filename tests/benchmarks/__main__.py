@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from tests.benchmarks import bench_engine, bench_page
+from tests.benchmarks import bench_engine, bench_page, bench_scheduler
 
-BENCHMARKS = {"engine": bench_engine.main, "page": bench_page.main}
+BENCHMARKS = {"scheduler": bench_scheduler.main, "engine": bench_engine.main, "page": bench_page.main}
 
 
 def main() -> None:

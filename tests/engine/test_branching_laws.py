@@ -172,8 +172,7 @@ class ForkMachine(EngineMachine):
 
     def script(self, name: str) -> tuple[int, ...]:
         request = self.engine.requests.get(name)
-        pending = [spec for spec in self.engine._pending if spec.id == name]
-        spec = request.spec if request else pending[0] if pending else None
+        spec = request.spec if request else self.engine._pending.get(name)
         return spec.output or () if spec else ()
 
 
