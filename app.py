@@ -15,9 +15,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import streamlit as st
+from starlette.middleware import Middleware
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from pages.ui.vendor import routes
+from pages.ui.vendor import EarlyPlotly, routes
 
 REAP_SECONDS = 60
 
@@ -36,7 +37,7 @@ async def lifespan(_: Any) -> AsyncIterator[None]:
 
 def warm_up() -> None:
     """Imports everything a page needs and loads the model that a visitor starts with."""
-    from pages import step, traces  # noqa: F401
+    from pages import step  # noqa: F401
     from pages.ui.models import SHELF
     from pages.ui.options import default_model, use_threads
 
@@ -64,7 +65,9 @@ def sorry(error: Exception) -> bool:
 
 
 if get_script_run_ctx(suppress_warning=True) is None:
-    app = st.App(__file__, lifespan=lifespan, routes=routes(), on_script_error=sorry)
+    app = st.App(
+        __file__, lifespan=lifespan, routes=routes(), middleware=[Middleware(EarlyPlotly)], on_script_error=sorry
+    )
 else:
     from pages import step
 

@@ -10,9 +10,11 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+import streamlit as st
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _HERE = Path(__file__).parent
 _SCRIPTS = ("stage_dom.js", "stage_controls.js", "stage.js")
@@ -50,6 +52,47 @@ async def _style(_: Request) -> Response:
 
 async def _health(_: Request) -> Response:
     return JSONResponse({"status": "ok"})
+
+
+class EarlyPlotly:
+    """ASGI middleware: the page's HTML already asks for plotly.js, which the browser then parses while torch loads."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or b"text/html" not in dict(scope["headers"]).get(b"accept", b""):
+            await self._app(scope, receive, send)
+            return
+        # Compressed HTML could not be added to.
+        headers = [pair for pair in scope["headers"] if pair[0] != b"accept-encoding"]
+        script = b'<script async src="%s"></script></head>' % _address()
+        held: list[Message] = []
+
+        async def add(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                held.append(message)  # its length is known with the body
+                return
+            if message["type"] == "http.response.body":
+                message = {**message, "body": message.get("body", b"").replace(b"</head>", script, 1)}
+            if held:
+                await send(_with_length(held.pop(), message))
+            await send(message)
+
+        await self._app({**scope, "headers": headers}, receive, add)
+
+
+def _with_length(start: Message, body: Message) -> Message:
+    """The response's start, its length true for `body`, or without one if more is to come."""
+    headers = [pair for pair in start["headers"] if pair[0] != b"content-length"]
+    if not body.get("more_body"):
+        headers.append((b"content-length", str(len(body.get("body", b""))).encode()))
+    return {**start, "headers": headers}
+
+
+def _address() -> bytes:
+    base = str(st.get_option("server.baseUrlPath") or "").strip("/")
+    return f"{'/' + base if base else ''}/vendor/plotly.min.js".encode()
 
 
 def routes() -> list[BaseRoute]:
