@@ -25,6 +25,8 @@ test: $(VENV)/dev.stamp $(VENV)/model.stamp
 bench: $(VENV)/dev.stamp $(VENV)/model.stamp
 	@$(PY) -m tests.benchmarks
 
+model: $(VENV)/model.stamp
+
 lint: $(VENV)/dev.stamp
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from engine.config import EngineConfig
 from engine.events import (
@@ -128,10 +129,10 @@ class Scheduler:
         if not stopped and not full:
             return False
         request.status = RequestStatus.FINISHED
-        request.finish_reason = "stop" if stopped else "length"
+        reason: Literal["stop", "length"] = "stop" if stopped else "length"
+        request.finish_reason = reason
         if self.log is not None:
-            reason = "stop" if stopped else "length"
-            self.log.append(RequestFinished(request.id, reason, request.num_output_tokens))  # type: ignore[arg-type]
+            self.log.append(RequestFinished(request.id, reason, request.num_output_tokens))
         self.kv.free(request, "finished")
         return True
 

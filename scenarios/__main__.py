@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from engine.errors import UserError
+from engine.metrics import RunMetrics, measure
 from engine.timeline import Step
 from scenarios import load
 from scenarios.schema import json_schema
@@ -98,6 +99,7 @@ def _show_run(job: Job, ran: Sequence[Step], table: Table) -> None:
     for each in job.notices:
         console.print(f"· {each}", markup=False)
     console.print(table)
+    _show_totals(console, measure(ran))
     for request, text in (ran[-1].text if ran else {}).items():
         console.print(f"{request}: {text!r}", markup=False)
 
@@ -150,6 +152,17 @@ def _list(options: argparse.Namespace) -> int:
 def _schema(options: argparse.Namespace) -> int:
     _print_json(json_schema())
     return 0
+
+
+def _show_totals(console: Console, totals: RunMetrics) -> None:
+    """What the run cost and gave; a rate without data is left out."""
+    rate = "" if totals.hit_rate is None else f", first hits {totals.hit_rate:.0%} of prompt tokens"
+    console.print(
+        f"{totals.steps} steps: {totals.computed_tokens} positions computed, {totals.recomputed_tokens} of them again; "
+        f"{totals.output_tokens} tokens out, {totals.preemptions} preemptions{rate}, "
+        f"at most {totals.peak_owned_blocks} blocks owned",
+        highlight=False,
+    )
 
 
 def _print_json(value: Any) -> None:

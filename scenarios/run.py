@@ -13,6 +13,7 @@ from rich.table import Table
 from engine.config import EngineConfig
 from engine.engine import Engine
 from engine.events import Admitted, Preempted, RequestAborted, RequestFinished, WaitReason
+from engine.metrics import measure
 from engine.model.load import LoadedModel, load_model
 from engine.model_runner import ModelRunner, fit_to_model
 from engine.request import RequestSpec
@@ -159,6 +160,7 @@ def document(job: Job, ran: Sequence[Step]) -> dict[str, Any]:
             "preemptions": sum(len(_preempted(step)) for step in ran),
             "laws_hold": all(law.holds for step in ran for law in step.laws),
         },
+        "metrics": {"clock": "measured", **asdict(measure(ran))},
     }
 
 
