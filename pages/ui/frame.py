@@ -11,7 +11,7 @@ from engine.timeline import Step
 from pages.figures.attention import attention, attention_alt
 from pages.figures.block_tables import MAX_ROWS, block_tables, relevant
 from pages.figures.free_queue import free_queue
-from pages.figures.marks import GLYPHS, MarkKind, Selection, block_marks
+from pages.figures.marks import GLYPHS, MarkKind, Marks, Selection, block_marks
 from pages.figures.pool import pool, ring_color
 from pages.figures.primitives import Figure
 from pages.figures.schedule import schedule
@@ -162,7 +162,7 @@ def _figures(
             t("panel.tables_sub", lang),
             block_tables(snapshot, marks, selection, palette, lang),
             _tables_alt(snapshot, selection, lang),
-            _mark_legend(("new", "hit", "copied", "evicted", "freed"), palette, lang),
+            _mark_legend(_legend_kinds(marks), palette, lang),
         ),
         "queue": _panel(
             t("panel.queue", lang),
@@ -204,6 +204,12 @@ def _state_legend(palette: Palette, lang: Lang) -> list[Json]:
         _chip("legend.cached", palette.cached, lang),
         _chip("legend.empty", palette.free, lang, outline=palette.free_line),
     ]
+
+
+def _legend_kinds(marks: Marks) -> tuple[MarkKind, ...]:
+    """The usual marks, and copies where there are some: only a fork makes them, and the line is short."""
+    copied = any(mark.kind == "copied" for mark in marks.values())
+    return ("new", "hit", "copied", "evicted", "freed") if copied else ("new", "hit", "evicted", "freed")
 
 
 def _mark_legend(kinds: Sequence[MarkKind], palette: Palette, lang: Lang) -> list[Json]:
