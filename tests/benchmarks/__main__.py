@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from tests.benchmarks import bench_engine, bench_page, bench_scheduler
+from tests.benchmarks import bench_engine, bench_page, bench_pieces, bench_scheduler
 
-BENCHMARKS = {"scheduler": bench_scheduler.main, "engine": bench_engine.main, "page": bench_page.main}
+BENCHMARKS = {
+    "scheduler": bench_scheduler.main,
+    "engine": bench_engine.main,
+    "pieces": bench_pieces.main,
+    "page": bench_page.main,
+}
 
 
 def main() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from typing import Any
 
 import plotly.graph_objects as go
@@ -314,24 +313,3 @@ def test_labels_follow_the_language(key: str) -> None:
     english, chinese = (figures(run, cursor, lang=lang)[key] for lang in LANGS)
     assert english != chinese
     assert [len(item["x"]) for item in english["data"]] == [len(item["x"]) for item in chinese["data"]]
-
-
-def test_figures_build_fast() -> None:
-    run = lanes()
-    cursor = len(run.steps) - 1
-    snapshot = run.steps[cursor].snapshot
-    builders = {
-        "pool": lambda: pool(snapshot, {}, None, LIGHT, "en"),
-        "tables": lambda: block_tables(snapshot, {}, None, LIGHT, "en"),
-        "queue": lambda: free_queue(snapshot, {}, None, LIGHT, "en"),
-        "schedule": lambda: schedule(run.steps, cursor, 64, None, LIGHT, "en"),
-    }
-    for key, build in builders.items():
-        best = min(_seconds(build) for _ in range(8))
-        assert best < 0.004, f"{key} took {best * 1e3:.1f} ms"
-
-
-def _seconds(build: Any) -> float:
-    began = time.perf_counter()
-    build()
-    return time.perf_counter() - began
