@@ -55,12 +55,16 @@ async def _reap() -> None:
 
 
 def sorry(error: Exception) -> bool:
-    """An error nobody foresaw: the log gets it all, the visitor a sentence instead of a traceback."""
+    """An error no page caught: the log gets it all, the visitor a sentence instead of a traceback."""
+    from engine.errors import UserError
     from pages.ui.shell import language
     from pages.ui.text import t
 
     logging.getLogger("kvscope").error("a page failed", exc_info=error)
-    st.error(t("page.unexpected", language(), reason=type(error).__name__))
+    if isinstance(error, UserError):
+        st.error(t(error.key, language(), **error.params))
+    else:
+        st.error(t("page.unexpected", language(), reason=type(error).__name__))
     return True
 
 

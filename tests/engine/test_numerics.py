@@ -227,3 +227,20 @@ def test_a_wrong_block_table_is_seen_by_the_dense_check(monkeypatch: pytest.Monk
     law = engine.step().laws[9]
     assert not law.holds
     assert law.broken_by == "request A"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU on this machine")
+def test_same_text_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiled Triton kernels under the whole engine, every step checked against dense attention."""
+    monkeypatch.setenv("KVSCOPE_DEVICE", "cuda")
+    settings = EngineConfig(block_size=8, num_blocks=128, max_num_batched_tokens=24)
+    engine = Engine(settings, ModelRunner(load_model("toy"), settings))
+    for spec in specs("toy"):
+        engine.add(spec)
+    while not engine.is_done:
+        step = engine.step()
+        assert_laws(step)
+        assert step.laws[9].checked
+    for spec in specs("toy"):
+        assert_same_text("toy", spec.prompt, output(engine, spec.id))

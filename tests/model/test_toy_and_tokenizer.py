@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 
 from engine.model import toy as toy_module
 from engine.model.errors import ModelError
-from engine.model.load import LoadedModel, load_model
+from engine.model.load import LoadedModel, default_device, load_model
 from engine.model.tokenizer import Tokenizer
 from engine.model.train_toy_tokenizer import train
 from tests.model.paged import PagedRun
@@ -140,3 +140,17 @@ def test_a_broken_tokenizer_is_refused() -> None:
 
 def test_toy_weights_are_finite(toy: LoadedModel) -> None:
     assert all(torch.isfinite(tensor).all() for tensor in toy.model.tensors.values())
+
+
+def test_device_follows_the_machine_and_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KVSCOPE_DEVICE", raising=False)
+    assert default_device().type == ("cuda" if torch.cuda.is_available() else "cpu")
+    monkeypatch.setenv("KVSCOPE_DEVICE", "cpu")
+    assert default_device().type == "cpu"
+
+
+@pytest.mark.parametrize("asked", ["abacus", "meta", "cuda:x", *([] if torch.cuda.is_available() else ["cuda"])])
+def test_a_device_that_is_not_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
+    monkeypatch.setenv("KVSCOPE_DEVICE", asked)
+    with pytest.raises(ModelError, match=f"KVSCOPE_DEVICE is {asked}"):
+        load_model("toy")
