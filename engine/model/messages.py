@@ -75,8 +75,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "{file} 的分词器有 {tokens} 个令牌，但模型只认识 {vocab} 个；请使用配套的文件。",
     ),
     "model.device": (
-        "KVSCOPE_DEVICE is {device}, which torch cannot use on this machine; set it to cpu, or to cuda where there is a "
-        "CUDA GPU.",
+        "KVSCOPE_DEVICE is {device}, which torch cannot use on this machine; set it to cpu, or to cuda where there is "
+        "a CUDA GPU.",
         "KVSCOPE_DEVICE 为 {device}，本机的 torch 无法使用；请设为 cpu，或在有 CUDA GPU 的机器上设为 cuda。",
     ),
     "model.progress.read": ("Reading the model file", "正在读取模型文件"),

@@ -67,7 +67,7 @@ def offer_real_model(choice: str, lang: Lang) -> None:
 def _banner(choice: str, reason: str, lang: Lang) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.warning(t("page.toy_banner", lang, reason=reason))
-        if choice == SMOLLM2 and st.button(t("page.fetch", lang), type="primary"):
+        if choice == SMOLLM2 and find_smollm2() is None and st.button(t("page.fetch", lang), type="primary"):
             _fetch(lang)
 
 
