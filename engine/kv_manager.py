@@ -72,6 +72,7 @@ class HashBlocks:
 
     def __init__(self, config: EngineConfig, log: list[Event] | None, namespace: str = "") -> None:
         self.config = config
+        self._block_size = config.block_size
         self.pool = BlockPool(config.num_blocks, config.enable_prefix_caching, log)
         self.chain = KeyChain(config.block_size, namespace)
         self._tables: dict[str, list[Block]] = {}
@@ -90,7 +91,8 @@ class HashBlocks:
 
     def note_tokens(self, request: Request) -> None:
         """Extends the request's block keys over the tokens known now (vLLM does so on each append)."""
-        if self.config.enable_prefix_caching:
+        full = len(request.token_ids) // self._block_size
+        if self.config.enable_prefix_caching and len(request.block_keys) < full:
             self.chain.extend(request.block_keys, request.token_ids, request.spec.adapter, request.spec.salt)
 
     def lookup(self, request: Request) -> Hit:
@@ -124,15 +126,17 @@ class HashBlocks:
         them out. The check comes first: on a shortage nothing has changed.
         """
         table = self._tables.get(request.id, [])
+        computed = request.num_computed_tokens + hit.tokens
+        tail = self._shared_tail(table, computed)
+        if tail is None and hit is NO_HIT and not whole and self._stays_in_block(table, computed, tokens):
+            return None
         held = len(table) + len(hit.blocks)
         in_queue = sum(1 for block in hit.blocks if block.ref_count == 0)
-        computed = request.num_computed_tokens + hit.tokens
         if whole:
             need = self._blocks_for(request.num_tokens) - held + in_queue + reserve
             if need > self.pool.num_free:
                 return Shortage(need, self.pool.num_free)
         new = max(0, self._blocks_for(computed + tokens + self.config.num_lookahead_tokens) - held)
-        tail = self._shared_tail(table, computed)
         need = new + in_queue + reserve + (tail is not None)
         if need > self.pool.num_free:
             return Shortage(need, self.pool.num_free)
@@ -147,6 +151,11 @@ class HashBlocks:
             table.extend(self.pool.allocate(new, request.id, len(table)))
         self._publish(request, table, min(computed + tokens, request.num_tokens))
         return None
+
+    def _stays_in_block(self, table: list[Block], computed: int, tokens: int) -> bool:
+        """True for most decodes: the slots are there already, and no block gets full."""
+        end, size = computed + tokens, self._block_size
+        return end // size == computed // size and end + self.config.num_lookahead_tokens <= len(table) * size
 
     def free(self, request: Request, cause: FreeCause) -> None:
         """Gives the request's blocks back, last block first, so that a chain's tail is reused before its head."""
@@ -191,7 +200,7 @@ class HashBlocks:
 
         Only a fork makes one: a prefix hit shares full blocks, which nobody writes to.
         """
-        position = computed // self.config.block_size
+        position = computed // self._block_size
         shared = position < len(table) and table[position].ref_count > 1
         return position if shared else None
 

@@ -5,6 +5,7 @@ Source: vLLM 0.33 `Scheduler.schedule` and `update_from_output` (V1, synchronous
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -60,6 +61,7 @@ class Scheduler:
         # vLLM leaves a dropped victim's fresh publications in place; its recorded runs pin that down.
         self._withdraws = config.victim != "auto" or config.preemption == "swap"
         self.expected: dict[str, int] = {}  # request id → sequences it will fork into at its next token
+        self._longest = config.model_len  # a request's last position is never computed: its token ends it
 
     @property
     def seats(self) -> int:
@@ -108,7 +110,8 @@ class Scheduler:
         """
         finished = []
         for request in [each for each in self.running if each.id in plan.tokens or each.id in sampled]:
-            request.high_water = max(request.high_water, request.num_computed_tokens)
+            if request.num_computed_tokens > request.high_water:
+                request.high_water = request.num_computed_tokens
             token = sampled.get(request.id)
             if token is None:
                 continue
@@ -116,31 +119,39 @@ class Scheduler:
                 self.log.append(TokenSampled(request.id, token, request.num_tokens, request.id in scripted))
             request.token_ids.append(token)
             self.kv.note_tokens(request)
-            if self._is_done(request, token):
+            reason = self._end(request, token)
+            if reason is not None:
+                self._finish(request, reason)
                 finished.append(request)
-        done = {request.id for request in finished}
-        self.running = [request for request in self.running if request.id not in done]
+        if finished:
+            done = {request.id for request in finished}
+            self.running = [request for request in self.running if request.id not in done]
         return finished
 
-    def _is_done(self, request: Request, token: int) -> bool:
-        """vLLM `check_stop`: stop tokens first, then lengths. Frees at once, in batch order."""
-        stopped = token in request.spec.sampling.stop_token_ids
-        full = request.num_tokens >= self.config.model_len or request.num_output_tokens >= request.spec.max_tokens
-        if not stopped and not full:
-            return False
+    def _end(self, request: Request, token: int) -> Literal["length", "stop"] | None:
+        """vLLM `check_stop`: stop tokens first, then lengths; None if the request goes on."""
+        spec = request.spec
+        if token in spec.sampling.stop_token_ids:
+            return "stop"
+        known = len(request.token_ids)
+        full = known >= self._longest or known - request.num_prompt_tokens >= spec.max_tokens
+        return "length" if full else None
+
+    def _finish(self, request: Request, reason: Literal["length", "stop"]) -> None:
+        """Frees at once, in batch order."""
         request.status = RequestStatus.FINISHED
-        reason: Literal["stop", "length"] = "stop" if stopped else "length"
         request.finish_reason = reason
         if self.log is not None:
             self.log.append(RequestFinished(request.id, reason, request.num_output_tokens))
         self.kv.free(request, "finished")
-        return True
 
     def _schedule_running(self, plan: Plan, budget: int) -> int:
         index = 0
+        cap = self._cap()
         while index < len(self.running) and budget > 0:
             request = self.running[index]
-            tokens = self._tokens_to_run(request, request.num_computed_tokens, budget)
+            computed = request.num_computed_tokens
+            tokens = min(len(request.token_ids) - computed, cap, budget, self._longest - 1 - computed)
             if tokens == 0:
                 index += 1
                 continue
@@ -228,7 +239,7 @@ class Scheduler:
         config = self.config
         hit = self._lookup(request)
         computed = request.num_computed_tokens + hit.tokens
-        tokens = self._capped(request.num_tokens - computed)
+        tokens = min(request.num_tokens - computed, self._cap())
         if not config.enable_chunked_prefill and tokens > budget:
             return WaitReason("tokens", need=tokens, have=budget), 0
         tokens = min(tokens, budget)
@@ -263,16 +274,10 @@ class Scheduler:
         if self.log is not None:
             self.log.append(Admitted(request.id, request.num_cached_tokens, resumed))
 
-    def _tokens_to_run(self, request: Request, computed: int, budget: int) -> int:
-        tokens = min(self._capped(request.num_tokens - computed), budget)
-        return min(tokens, self.config.model_len - 1 - computed)
-
-    def _capped(self, tokens: int) -> int:
+    def _cap(self) -> int:
         """The long-prefill threshold, which does not apply to a request that is alone."""
-        cap = self.config.long_prefill_token_threshold
-        if cap and len(self.running) + len(self.waiting) > 1:
-            return min(tokens, cap)
-        return tokens
+        alone = len(self.running) + len(self.waiting) == 1
+        return sys.maxsize if alone else self.config.long_prefill_token_threshold or sys.maxsize
 
     def _note_work(self, request: Request, plan: Plan) -> None:
         start, tokens = request.num_computed_tokens, plan.tokens[request.id]
@@ -312,6 +317,7 @@ def work_kind(request: Request, start: int) -> WorkKind:
 
     The last known token alone is a decode if it was sampled; known tokens of a preempted request are recompute.
     """
-    if request.num_output_tokens and start >= request.num_tokens - 1:
+    known = len(request.token_ids)
+    if start >= known - 1 and known > request.num_prompt_tokens:
         return "decode"
     return "recompute" if request.num_preemptions and start < request.high_water else "prefill"
