@@ -37,6 +37,25 @@ class Block:
         return f"Block({self.id}, ref={self.ref_count})"
 
 
+class WatchedBlock(Block):
+    """A block that notes itself in `changed` when its count, its key or its link to the next free block is set.
+
+    Watching the block itself and not those who change it: a picture cannot miss what somebody forgot to report.
+    """
+
+    __slots__ = ("_changed",)
+    _changed: set[Block]
+
+    def __init__(self, block_id: int, changed: set[Block]) -> None:
+        object.__setattr__(self, "_changed", changed)
+        super().__init__(block_id)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+        if name != "prev":
+            self._changed.add(self)
+
+
 class FreeQueue:
     """Doubly linked list threaded through the blocks themselves, so that leaving from the middle is O(1).
 
@@ -51,6 +70,17 @@ class FreeQueue:
 
     def __len__(self) -> int:
         return self._count
+
+    def __contains__(self, block: Block) -> bool:
+        """True if the block is linked and its neighbours say so too."""
+        before, after = block.prev, block.next
+        return before is not None and after is not None and before.next is block and after.prev is block
+
+    @property
+    def head(self) -> int:
+        """Id of the block that is handed out next, -1 if there is none."""
+        assert self._head.next is not None
+        return self._head.next.id
 
     def __iter__(self) -> Iterator[Block]:
         block = self._head.next
@@ -94,10 +124,13 @@ class BlockPool:
     """All blocks of one KV cache. Source: vLLM 0.33 `BlockPool`.
 
     Block 0 is the null block: never free, never owned. Each change is appended to `log` (None = not recording).
+    When recording, `changed` holds the blocks that changed since somebody last cleared it.
     """
 
     def __init__(self, num_blocks: int, enable_caching: bool, log: list[Event] | None) -> None:
-        self.blocks = [Block(i) for i in range(num_blocks)]
+        self.changed: set[Block] = set()
+        ids = range(num_blocks)
+        self.blocks = [Block(i) for i in ids] if log is None else [WatchedBlock(i, self.changed) for i in ids]
         self.free_queue = FreeQueue(self.blocks[1:])
         self.index = HashIndex()
         self.enable_caching = enable_caching

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from engine import branching, laws
+from engine import branching
 from engine.arrivals import Arrivals
 from engine.config import EngineConfig
 from engine.contiguous import Contiguous
 from engine.errors import UserError
 from engine.events import Event, Forked, RequestAborted, RequestArrived, SwappedIn, SwappedOut
 from engine.kv_manager import HashBlocks, KVManager
+from engine.laws import Audit, Auditor
 from engine.request import Request, RequestSpec, SamplingParams
 from engine.runner import Runner, RunnerOutput
 from engine.scheduler import Plan, Scheduler
@@ -46,10 +47,19 @@ class Engine:
     """One engine: requests in, a `Step` out for each iteration. Deterministic for a given configuration and input.
 
     With `record` off nothing is logged, pictured or checked: `advance` then costs what the decisions cost, whatever the
-    size of the pool and however many requests are over.
+    size of the pool and however many requests are over. `audit`: what the laws look at in each step; by default
+    everything in a small pool, and what has changed in a large one.
     """
 
-    def __init__(self, config: EngineConfig, runner: Runner, namespace: str = "", *, record: bool = True) -> None:
+    def __init__(
+        self,
+        config: EngineConfig,
+        runner: Runner,
+        namespace: str = "",
+        *,
+        record: bool = True,
+        audit: Audit | None = None,
+    ) -> None:
         self.config = config
         self.runner = runner
         self.events: list[Event] = []
@@ -63,7 +73,8 @@ class Engine:
         self._branches: dict[str, list[RequestSpec]] = {}  # children that part from a request at its next token
         self._text: dict[str, str] = {}
         self._camera = SnapshotTaker(config, self.scheduler, self.kv)
-        self.initial = self._camera.take(-1, (), None, in_flight=False)
+        self._auditor = Auditor(self.kv, self.requests, audit)
+        self.initial = self._camera.take(-1, self.requests, None, in_flight=False)
 
     @property
     def is_done(self) -> bool:
@@ -144,7 +155,7 @@ class Engine:
         self._arrive(index)
         plan = self.scheduler.schedule()
         scheduled_at = time.perf_counter()
-        in_flight = self._picture(index, plan, in_flight=True) if self.log is not None else None
+        in_flight = self._picture_in_flight(index, plan) if self.log is not None else None
         batch = [request for request in self.scheduler.running if request.id in plan.tokens]
         execute_from = time.perf_counter()
         self._swap(plan)
@@ -160,8 +171,10 @@ class Engine:
         self.next_step = index + 1
         return _Iteration(index, plan, output, in_flight, timings)
 
-    def _picture(self, index: int, plan: Plan, *, in_flight: bool) -> Snapshot:
-        return self._camera.take(index, self.requests.values(), plan, in_flight)
+    def _picture_in_flight(self, index: int, plan: Plan) -> Snapshot:
+        snapshot = self._camera.take(index, self.requests, plan, in_flight=True)
+        self._auditor.in_flight(snapshot, self._camera.changes, self.events)
+        return snapshot
 
     def _record(self, done: _Iteration) -> Step:
         if done.in_flight is None:
@@ -170,7 +183,7 @@ class Engine:
         self._text = {**self._text, **output.text}
         events = tuple(self.events)
         self.events.clear()  # here, not at the step's beginning: a fork between two steps belongs to the next
-        snapshot = self._picture(done.number, done.plan, in_flight=False)
+        snapshot = self._camera.take(done.number, self.requests, done.plan, in_flight=False)
         return Step(
             index=done.number,
             scheduled_tokens=dict(done.plan.tokens),
@@ -179,7 +192,7 @@ class Engine:
             scheduled=done.in_flight,
             snapshot=snapshot,
             kernel=output.kernel,
-            laws=laws.check(done.in_flight, snapshot, events, self.kv, self.requests, output.kernel),
+            laws=self._auditor.after(snapshot, self._camera.changes, output.kernel),
             timings=done.timings,
             text=self._text,
         )

@@ -87,6 +87,7 @@ class HashIndex:
 
     def __init__(self) -> None:
         self._entries: dict[bytes, dict[int, BlockKey]] = {}
+        self._shared: set[bytes] = set()  # digests that several blocks hold
 
     def __len__(self) -> int:
         return sum(len(blocks) for blocks in self._entries.values())
@@ -95,12 +96,17 @@ class HashIndex:
         """Returns True if another block already holds the same digest."""
         blocks = self._entries.setdefault(key.digest, {})
         blocks[block_id] = key
-        return len(blocks) > 1
+        if len(blocks) == 1:
+            return False
+        self._shared.add(key.digest)
+        return True
 
     def remove(self, key: BlockKey, block_id: int) -> None:
         blocks = self._entries[key.digest]
         del blocks[block_id]
-        if not blocks:
+        if len(blocks) == 1:
+            self._shared.discard(key.digest)
+        elif not blocks:
             del self._entries[key.digest]
 
     def find(self, key: BlockKey, parent: BlockKey | None) -> int | None:
@@ -118,6 +124,5 @@ class HashIndex:
 
     def duplicates(self) -> dict[str, tuple[int, ...]]:
         """Short hashes that several blocks hold, with the blocks oldest first."""
-        return {
-            next(iter(blocks.values())).short: tuple(blocks) for blocks in self._entries.values() if len(blocks) > 1
-        }
+        groups = [self._entries[digest] for digest in self._shared]
+        return {next(iter(blocks.values())).short: tuple(blocks) for blocks in groups}
