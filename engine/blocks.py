@@ -37,32 +37,15 @@ class Block:
         return f"Block({self.id}, ref={self.ref_count})"
 
 
-class WatchedBlock(Block):
-    """A block that notes itself in `changed` when its count, its key or its link to the next free block is set.
-
-    Watching the block itself and not those who change it: a picture cannot miss what somebody forgot to report.
-    """
-
-    __slots__ = ("_changed",)
-    _changed: set[Block]
-
-    def __init__(self, block_id: int, changed: set[Block]) -> None:
-        object.__setattr__(self, "_changed", changed)
-        super().__init__(block_id)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)
-        if name != "prev":
-            self._changed.add(self)
-
-
 class FreeQueue:
     """Doubly linked list threaded through the blocks themselves, so that leaving from the middle is O(1).
 
-    Source: vLLM 0.33 `FreeKVCacheBlockQueue`. The head is handed out next.
+    Source: vLLM 0.33 `FreeKVCacheBlockQueue`. The head is handed out next. A block whose link to the next one changes
+    is put into `changed`.
     """
 
-    def __init__(self, blocks: Iterable[Block]) -> None:
+    def __init__(self, blocks: Iterable[Block], changed: set[Block]) -> None:
+        self._changed = changed
         self._head, self._tail = Block(-1), Block(-1)
         self._head.next, self._tail.prev = self._tail, self._head
         self._count = 0
@@ -99,6 +82,8 @@ class FreeQueue:
     def remove(self, block: Block) -> None:
         assert block.prev is not None
         assert block.next is not None
+        self._changed.add(block.prev)
+        self._changed.add(block)
         block.prev.next, block.next.prev = block.next, block.prev
         block.prev = block.next = None
         self._count -= 1
@@ -115,6 +100,8 @@ class FreeQueue:
             self._insert(self._tail.prev, block, self._tail)
 
     def _insert(self, before: Block, block: Block, after: Block) -> None:
+        self._changed.add(before)
+        self._changed.add(block)
         block.prev, block.next = before, after
         before.next = after.prev = block
         self._count += 1
@@ -124,14 +111,13 @@ class BlockPool:
     """All blocks of one KV cache. Source: vLLM 0.33 `BlockPool`.
 
     Block 0 is the null block: never free, never owned. Each change is appended to `log` (None = not recording).
-    When recording, `changed` holds the blocks that changed since somebody last cleared it.
+    `changed` holds the blocks whose count, key or place changed since somebody last cleared it.
     """
 
     def __init__(self, num_blocks: int, enable_caching: bool, log: list[Event] | None) -> None:
         self.changed: set[Block] = set()
-        ids = range(num_blocks)
-        self.blocks = [Block(i) for i in ids] if log is None else [WatchedBlock(i, self.changed) for i in ids]
-        self.free_queue = FreeQueue(self.blocks[1:])
+        self.blocks = [Block(i) for i in range(num_blocks)]
+        self.free_queue = FreeQueue(self.blocks[1:], self.changed)
         self.index = HashIndex()
         self.enable_caching = enable_caching
         self.log = log
@@ -188,6 +174,7 @@ class BlockPool:
         """Takes back a publication whose block will not be filled after all."""
         assert block.key is not None
         self.index.remove(block.key, block.id)
+        self.changed.add(block)
         if self.log is not None:
             self.log.append(PublicationWithdrawn(block.id, block.key.short, request))
         block.key = None
@@ -199,6 +186,7 @@ class BlockPool:
             if revived:
                 self.free_queue.remove(block)
             block.ref_count += 1
+            self.changed.add(block)
             if self.log is not None:
                 self.log.append(BlockTouched(block.id, request, block.ref_count, revived))
 
@@ -209,6 +197,7 @@ class BlockPool:
                 raise UserError("block.unowned", block=block.id)
         for block in blocks:
             block.ref_count += 1
+        self.changed.update(blocks)
 
     def copy_on_write(self, block: Block, request: str, position: int) -> Block:
         """A block of its own for one of the owners of `block`, who gives up its share (PagedAttention paper, §4.4).
@@ -220,12 +209,14 @@ class BlockPool:
             raise UserError("block.not_shared", block=block.id)
         (target,) = self.allocate(1, request, position)
         block.ref_count -= 1
+        self.changed.add(block)
         return target
 
     def publish(self, block: Block, key: BlockKey, request: str) -> None:
         """Makes a full block findable. Several blocks may hold the same content; none is merged away."""
         assert block.key is None
         block.key = key
+        self.changed.add(block)
         duplicate = self.index.add(key, block.id)
         if self.log is not None:
             self.log.append(BlockPublished(block.id, key.short, request, duplicate))
@@ -237,6 +228,7 @@ class BlockPool:
         Refused as a whole, with the block's name, if one of them has no owner left to give.
         """
         self._check_owned(blocks)
+        self.changed.update(blocks)
         to_head: list[Block] = []
         to_tail: list[Block] = []
         for block in blocks:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from engine import branching
 from engine.arrivals import Arrivals
+from engine.camera import SnapshotTaker
 from engine.config import EngineConfig
 from engine.contiguous import Contiguous
 from engine.errors import UserError
@@ -18,7 +19,7 @@ from engine.laws import Audit, Auditor
 from engine.request import Request, RequestSpec, SamplingParams
 from engine.runner import Runner, RunnerOutput
 from engine.scheduler import Plan, Scheduler
-from engine.snapshot import Snapshot, SnapshotTaker
+from engine.snapshot import Snapshot
 from engine.static_batching import StaticBatching
 from engine.timeline import Step, Timings
 
@@ -73,7 +74,7 @@ class Engine:
         self._branches: dict[str, list[RequestSpec]] = {}  # children that part from a request at its next token
         self._text: dict[str, str] = {}
         self._camera = SnapshotTaker(config, self.scheduler, self.kv)
-        self._auditor = Auditor(self.kv, self.requests, audit)
+        self._auditor = Auditor(self.kv, self.scheduler, self.requests, audit)
         self.initial = self._camera.take(-1, self.requests, None, in_flight=False)
 
     @property
@@ -173,7 +174,7 @@ class Engine:
 
     def _picture_in_flight(self, index: int, plan: Plan) -> Snapshot:
         snapshot = self._camera.take(index, self.requests, plan, in_flight=True)
-        self._auditor.in_flight(snapshot, self._camera.changes, self.events)
+        self._auditor.in_flight(snapshot, self._camera.changes, plan, self.events)
         return snapshot
 
     def _record(self, done: _Iteration) -> Step:
@@ -186,7 +187,7 @@ class Engine:
         snapshot = self._camera.take(done.number, self.requests, done.plan, in_flight=False)
         return Step(
             index=done.number,
-            scheduled_tokens=dict(done.plan.tokens),
+            scheduled_tokens=done.plan.tokens,
             events=events,
             sampled=dict(output.tokens),
             scheduled=done.in_flight,

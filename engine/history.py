@@ -26,10 +26,12 @@ class History(Generic[T]):
     def __len__(self) -> int:
         return self._length
 
-    def put(self, index: int, item: T) -> None:
-        """Replaces the item at `index`, or appends it where the sequence ends."""
-        self._changes.append((index, item))
-        self._length = max(self._length, index + 1)
+    def put(self, changes: Iterable[tuple[int, T]]) -> None:
+        """Replaces each item whose index is given, or appends it where the sequence ends."""
+        for change in changes:
+            self._changes.append(change)
+            if change[0] >= self._length:
+                self._length = change[0] + 1
 
     def now(self) -> Moment[T]:
         """The sequence at this moment; later changes do not show in it."""

@@ -1,6 +1,6 @@
 """The invariants of DESIGN.md, checked after every step and reported with the block or request that breaks one.
 
-They look at the blocks, queue and index themselves, at what requests' block tables list, and at nobody's bookkeeping.
+They look at blocks, queue, index and block tables themselves, not at pictures of them.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from engine.blocks import NULL_BLOCK, Block, BlockPool
-from engine.events import BlockPublished, Event, Scheduled
+from engine.blocks import NULL_BLOCK, Block
+from engine.camera import Changes
+from engine.events import BlockPublished, Event
 from engine.kv_manager import HashBlocks, KVManager
 from engine.prefix_hash import BlockKey
 from engine.request import Request
-from engine.snapshot import Changes, RequestView, Snapshot
+from engine.scheduler import Plan, Scheduler
+from engine.snapshot import Snapshot
 from engine.timeline import KernelRecord, LawResult
 
 NUM_LAWS = 10
@@ -29,44 +31,52 @@ SMALL_POOL = 256  # blocks up to which everything is checked in every step unles
 FULL_EVERY = 64  # steps between two full checks where only changes are checked
 
 
+class Row(NamedTuple):
+    """A request as the laws see it: its block table, its host blocks, and the first position that may have changed."""
+
+    request: Request
+    table: Sequence[Block]
+    host_blocks: Sequence[int]
+    since: int
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """What the laws look at: everything, or what has changed since they last looked.
 
     `owners`: block id → block tables that list it; `hosts`: the same for host blocks; both count all requests and have
-    no entries of 0. `queued`: how often each of `blocks` is in the free queue. `since`: request id → first position of
-    its block table that may have changed, 0 if absent. `verified`: keys whose digests need no second look.
+    no entries of 0. `queued`: how often each of `blocks` is in the free queue. `tokens`: request id → scheduled tokens.
+    `verified`: keys whose digests need no second look.
     """
 
     snapshot: Snapshot
     kv: KVManager
-    requests: Mapping[str, Request]
     events: Sequence[Event]
+    tokens: Mapping[str, int]
     blocks: Iterable[Block]
-    views: Sequence[RequestView]
+    rows: Sequence[Row]
     owners: Mapping[int, int]
     hosts: Mapping[int, int]
     queued: Mapping[int, int]
-    since: Mapping[str, int]
     verified: dict[int, BlockKey]
 
     @property
-    def pool(self) -> BlockPool:
-        return self.kv.pool
+    def block_size(self) -> int:
+        return self.snapshot.pool.block_size
 
 
 def conservation(scope: Scope) -> Iterator[str]:
     """Law 1: blocks in use + free queue = pool, and each block is in exactly one of the two."""
-    owners, queued = scope.owners, scope.queued
+    pool, owners = scope.kv.pool, scope.owners
     for block in scope.blocks:
-        places = queued.get(block.id, 0) + (block.id in owners)
+        places = scope.queued.get(block.id, 0) + (block.id in owners)
         if places != (block.id != NULL_BLOCK):
             yield f"block {block.id}"
-    if scope.pool.num_free + len(owners) != len(scope.pool.blocks) - 1:
-        yield f"{scope.pool.num_free} + {len(owners)} blocks"
-    for view in scope.views:
-        if any(scope.hosts[block] > 1 for block in view.host_blocks):
-            yield f"request {view.id}"
+    if pool.num_free + len(owners) != len(pool.blocks) - 1:
+        yield f"{pool.num_free} + {len(owners)} blocks"
+    for row in scope.rows:
+        if any(scope.hosts[block] > 1 for block in row.host_blocks):
+            yield f"request {row.request.id}"
 
 
 def counted_owners(scope: Scope) -> Iterator[str]:
@@ -92,57 +102,48 @@ def within_budgets(scope: Scope) -> Iterator[str]:
         yield f"{budgets.blocks.used} blocks"
     if budgets.sequences.used > budgets.sequences.limit:
         yield f"{budgets.sequences.used} sequences"
-    for view in scope.views:
-        if view.computed_tokens > view.known_tokens and not view.status.is_over:
-            yield f"request {view.id}"
-    for event in scope.events:
-        if isinstance(event, Scheduled) and event.tokens < 1:
-            yield f"request {event.request}"
+    for row in scope.rows:
+        if row.request.num_computed_tokens > len(row.request.token_ids) and not row.request.status.is_over:
+            yield f"request {row.request.id}"
+    for request_id, tokens in scope.tokens.items():
+        if tokens < 1:
+            yield f"request {request_id}"
 
 
 def written_within_allocated(scope: Scope) -> Iterator[str]:
     """Law 5: no position is written, or later read, beyond the blocks the request holds."""
-    size = scope.snapshot.pool.block_size
-    for view in scope.views:
-        held = max(len(view.block_table), len(view.host_blocks))  # swapped out, a request holds host blocks only
-        if view.computed_tokens > held * size and not view.status.is_over:
-            yield f"request {view.id}"
+    size = scope.block_size
+    for request, table, host_blocks, _ in scope.rows:
+        held = max(len(table), len(host_blocks)) if host_blocks else len(table)  # swapped out: host blocks only
+        if request.num_computed_tokens > held * size and not request.status.is_over:
+            yield f"request {request.id}"
 
 
 def foreign_writes(scope: Scope) -> Iterator[str]:
     """Law 6: a shared or published block is written only by the request whose step fills (and publishes) it."""
-    size, blocks = scope.snapshot.pool.block_size, scope.pool.blocks
+    size = scope.block_size
     filled_by = {event.block: event.request for event in scope.events if isinstance(event, BlockPublished)}
     writers: set[int] = set()
-    for view in scope.views:
-        if not view.scheduled:
+    for request, table, *_ in scope.rows:
+        tokens = scope.tokens.get(request.id, 0)
+        if not tokens:
             continue
-        first = (view.computed_tokens - view.scheduled) // size
-        last = (view.computed_tokens - 1) // size
-        for block_id in view.block_table[first : last + 1]:
-            block = blocks[block_id]
+        end = request.num_computed_tokens
+        for block in table[(end - tokens) // size : (end - 1) // size + 1]:
             exposed = block.ref_count > 1 or block.key is not None
-            if block_id in writers or (exposed and filled_by.get(block_id) != view.id):
-                yield f"block {block_id}"
-            writers.add(block_id)
+            if block.id in writers or (exposed and filled_by.get(block.id) != request.id):
+                yield f"block {block.id}"
+            writers.add(block.id)
 
 
 def honest_keys(scope: Scope) -> Iterator[str]:
     """Law 7: a block is published by the step that fills it, under what its content and parents hash to."""
-    return chain(_unfilled(scope), _broken_chains(scope), _other_tokens(scope))
-
-
-def _unfilled(scope: Scope) -> Iterator[str]:
-    size, blocks = scope.snapshot.pool.block_size, scope.pool.blocks
-    for view in scope.views:
-        for block_id in view.block_table[view.computed_tokens // size :]:
-            if blocks[block_id].key is not None:
-                yield f"block {block_id}"
+    return chain(_broken_chains(scope), _other_content(scope))
 
 
 def _broken_chains(scope: Scope) -> Iterator[str]:
     assert isinstance(scope.kv, HashBlocks)
-    keys, index = scope.kv.chain, scope.pool.index
+    keys, index = scope.kv.chain, scope.kv.pool.index
     for block in scope.blocks:
         key = block.key
         if key is None:
@@ -156,24 +157,22 @@ def _broken_chains(scope: Scope) -> Iterator[str]:
             yield f"block {block.id}"
 
 
-def _other_tokens(scope: Scope) -> Iterator[str]:
-    size, blocks = scope.snapshot.pool.block_size, scope.pool.blocks
-    for view in scope.views:
-        first = scope.since.get(view.id, 0)
-        for position, block_id in enumerate(view.block_table[first:], first):
-            key = blocks[block_id].key
-            if key is None:
+def _other_content(scope: Scope) -> Iterator[str]:
+    size = scope.block_size
+    for request, table, _, since in scope.rows:
+        for position, block in enumerate(table[since:], since):
+            if block.key is None:
                 continue
-            tokens = scope.requests[view.id].token_ids[position * size : (position + 1) * size]
-            if key.tokens != tuple(tokens):
-                yield f"block {block_id}"
+            end = (position + 1) * size
+            if end > request.num_computed_tokens or list(block.key.tokens) != request.token_ids[end - size : end]:
+                yield f"block {block.id}"
 
 
 def left_behind(scope: Scope) -> Iterator[str]:
     """Law 9: a request that is over holds nothing; when all are over every block is free."""
-    for view in scope.views:
-        if (view.block_table or view.host_blocks) and view.status.is_over:
-            yield f"request {view.id}"
+    for request, table, host_blocks, _ in scope.rows:
+        if (table or host_blocks) and request.status.is_over:
+            yield f"request {request.id}"
     after = scope.snapshot
     if not after.running and not after.waiting and after.pool.owned:
         yield f"{after.pool.owned} blocks"
@@ -183,8 +182,8 @@ _Check = Callable[[Scope], Iterator[str]]
 _ALWAYS: dict[int, _Check] = {
     1: conservation, 2: counted_owners, 3: free_iff_unowned, 5: written_within_allocated, HASH_LAW: honest_keys,
 }  # fmt: skip
-_IN_FLIGHT: dict[int, _Check] = {4: within_budgets, 6: foreign_writes}
-_AFTER: dict[int, _Check] = {9: left_behind}
+_IN_FLIGHT: dict[int, _Check] = {**_ALWAYS, 4: within_budgets, 6: foreign_writes}
+_AFTER: dict[int, _Check] = {**_ALWAYS, 9: left_behind}
 _HOLDS = {law: LawResult(law, holds=True) for law in range(1, NUM_LAWS + 1)}
 _UNCHECKED = {law: LawResult(law, holds=True, checked=False) for law in range(1, NUM_LAWS + 1)}
 
@@ -193,49 +192,59 @@ class Auditor:
     """Checks the laws while a step runs and after its commit.
 
     "full" looks at every block and request each time. "changed" looks at the blocks whose count, key or place changed,
-    at those that entered or left a block table, and at the requests that changed; at the totals always, and at
-    everything every `FULL_EVERY` steps and when nobody runs or waits.
+    at those that entered or left a block table, at the requests that run or whose life took a turn, and at the totals;
+    and at everything every `FULL_EVERY` steps and when nobody runs or waits.
     """
 
-    def __init__(self, kv: KVManager, requests: Mapping[str, Request], audit: Audit | None = None) -> None:
+    def __init__(
+        self, kv: KVManager, scheduler: Scheduler, requests: Mapping[str, Request], audit: Audit | None = None
+    ) -> None:
         self.audit = audit or ("full" if len(kv.pool.blocks) <= SMALL_POOL else "changed")
         self._kv = kv
+        self._scheduler = scheduler
         self._requests = requests
         self._faults: dict[int, str] = {}  # law → what breaks it in the present step, first of all
         self._forget()
 
-    def in_flight(self, snapshot: Snapshot, changes: Changes, events: Sequence[Event]) -> None:
+    def in_flight(self, snapshot: Snapshot, changes: Changes, plan: Plan, events: Sequence[Event]) -> None:
         """To be called when a step is scheduled and nothing of it is computed yet."""
         self._faults = {}
-        self._look(snapshot, changes, events, {**_ALWAYS, **_IN_FLIGHT})
+        self._look(snapshot, changes, plan.tokens, events, _IN_FLIGHT)
 
     def after(self, snapshot: Snapshot, changes: Changes, kernel: KernelRecord | None) -> tuple[LawResult, ...]:
         """To be called after the commit. One result per law, in order, for the whole step."""
-        self._look(snapshot, changes, (), {**_ALWAYS, **_AFTER})
+        self._look(snapshot, changes, {}, (), _AFTER)
         return (*map(self._result, range(1, NUM_LAWS)), _kernel_result(kernel))
 
     def _result(self, law: int) -> LawResult:
         fault = self._faults.get(law)
         if fault is not None:
             return LawResult(law, holds=False, broken_by=fault)
-        nothing_published = law == HASH_LAW and not isinstance(self._kv, HashBlocks)
-        unchecked = self.audit == "off" or nothing_published or law == RADIX_LAW
-        return (_UNCHECKED if unchecked else _HOLDS)[law]
+        checked = self.audit != "off" and law != RADIX_LAW and (law != HASH_LAW or self._hashes)
+        return (_HOLDS if checked else _UNCHECKED)[law]
+
+    @property
+    def _hashes(self) -> bool:
+        return isinstance(self._kv, HashBlocks)  # nothing is ever published in a contiguous layout
 
     def _look(
-        self, snapshot: Snapshot, changes: Changes, events: Sequence[Event], checks: Mapping[int, _Check]
+        self,
+        snapshot: Snapshot,
+        changes: Changes,
+        tokens: Mapping[str, int],
+        events: Sequence[Event],
+        checks: Mapping[int, _Check],
     ) -> None:
         if self.audit == "off":
             return
         drained = not snapshot.running and not snapshot.waiting
-        if self.audit == "full" or drained or snapshot.step % FULL_EVERY == 0:
-            scope = self._everything(snapshot, events)
-        else:
-            scope = self._changed(snapshot, changes, events)
+        full = self.audit == "full" or drained or snapshot.step % FULL_EVERY == 0
+        blocks, rows, queued = self._everything() if full else self._changed(changes, snapshot.pool.block_size)
+        scope = Scope(
+            snapshot, self._kv, events, tokens, blocks, rows, self._owners, self._hosts, queued, self._verified
+        )
         for law, check in checks.items():
-            if law == HASH_LAW and not isinstance(self._kv, HashBlocks):
-                continue
-            fault = next(check(scope), None)
+            fault = next(check(scope), None) if law != HASH_LAW or self._hashes else None
             if fault is not None:
                 self._faults.setdefault(law, fault)
 
@@ -243,63 +252,58 @@ class Auditor:
         self._owners: Counter[int] = Counter()
         self._hosts: Counter[int] = Counter()
         self._verified: dict[int, BlockKey] = {}
-        self._seen: dict[str, RequestView] = {}
+        self._seen: dict[str, _Seen] = {}
 
-    def _everything(self, snapshot: Snapshot, events: Sequence[Event]) -> Scope:
+    def _everything(self) -> tuple[Sequence[Block], list[Row], Mapping[int, int]]:
         """Counts anew, whatever was counted before."""
         self._forget()
-        for view in snapshot.requests:
-            self._count(view, snapshot.pool.block_size, set())
         pool = self._kv.pool
-        queued = Counter(block.id for block in islice(pool.free_queue, len(pool.blocks) + 1))
-        return self._scope(snapshot, events, pool.blocks, snapshot.requests, queued, {})
+        rows = [self._row(request, 1, set()) for request in self._requests.values()]
+        return pool.blocks, rows, Counter(block.id for block in islice(pool.free_queue, len(pool.blocks) + 1))
 
-    def _changed(self, snapshot: Snapshot, changes: Changes, events: Sequence[Event]) -> Scope:
-        pool = self._kv.pool
-        touched = {block.id for block in changes.blocks}
-        size = snapshot.pool.block_size
-        since = {view.id: self._count(view, size, touched) for view in changes.views}
-        blocks = [pool.blocks[block_id] for block_id in touched]
-        queued = {block.id: 1 for block in blocks if block in pool.free_queue}
-        return self._scope(snapshot, events, blocks, changes.views, queued, since)
+    def _changed(self, changes: Changes, block_size: int) -> tuple[Sequence[Block], list[Row], Mapping[int, int]]:
+        touched = set(changes.blocks)
+        rows = [self._row(request, block_size, touched) for request in changes.requests]
+        queue = self._kv.pool.free_queue
+        return list(touched), rows, {block.id: 1 for block in touched if block in queue}
 
-    def _scope(
-        self,
-        snapshot: Snapshot,
-        events: Sequence[Event],
-        blocks: Iterable[Block],
-        views: Sequence[RequestView],
-        queued: Mapping[int, int],
-        since: Mapping[str, int],
-    ) -> Scope:
-        return Scope(
-            snapshot, self._kv, self._requests, events, blocks, views, self._owners, self._hosts, queued, since,
-            self._verified,
-        )  # fmt: skip
-
-    def _count(self, view: RequestView, block_size: int, touched: set[int]) -> int:
-        """Puts a request's blocks in place of those it had, the ones that differ into `touched`.
-
-        Returns the first position of its table that needs a look.
-        """
-        last = self._seen.get(view.id)
-        before, computed = (last.block_table, last.computed_tokens) if last is not None else ((), 0)
-        same = len(before) if view.block_table is before else _common(before, view.block_table)
-        _recount(self._owners, before[same:], view.block_table[same:])
-        touched.update(before[same:], view.block_table[same:])
-        _recount(self._hosts, last.host_blocks if last is not None else (), view.host_blocks)
-        if view.block_table or view.host_blocks:
-            self._seen[view.id] = view
-        else:
-            self._seen.pop(view.id, None)
-        return min(same, computed // block_size)
+    def _row(self, request: Request, block_size: int, touched: set[Block]) -> Row:
+        """Counts a request's blocks in place of those it had, and puts the ones that differ into `touched`."""
+        name, swap = request.id, self._scheduler.swap
+        table, hosts = self._kv.block_table(name), swap.blocks(name) if swap else ()
+        seen = self._seen.get(name)
+        if seen is None:
+            seen = self._seen[name] = _Seen([], (), 0)
+        since = min(len(seen.table), seen.computed // block_size)
+        if table != seen.table:
+            since = min(since, _common(seen.table, table))
+            gone, come = seen.table[since:], table[since:]
+            touched.update(gone, come)
+            _recount(self._owners, (block.id for block in gone), (block.id for block in come))
+            seen.table = table.copy()
+        if hosts != seen.hosts:
+            _recount(self._hosts, seen.hosts, hosts)
+            seen.hosts = hosts
+        seen.computed = request.num_computed_tokens
+        if request.status.is_over:
+            del self._seen[name]
+        return Row(request, table, hosts, since)
 
 
-def _common(left: Sequence[int], right: Sequence[int]) -> int:
+@dataclass(slots=True)
+class _Seen:
+    """What a request held when the laws last looked."""
+
+    table: list[Block]
+    hosts: tuple[int, ...]
+    computed: int
+
+
+def _common(left: Sequence[Block], right: Sequence[Block]) -> int:
     """Length of the common beginning."""
-    return next(
-        (at for at, pair in enumerate(zip(left, right, strict=False)) if pair[0] != pair[1]), min(len(left), len(right))
-    )
+    if right[: len(left)] == left:
+        return len(left)
+    return next((at for at, pair in enumerate(zip(left, right, strict=False)) if pair[0] is not pair[1]), len(right))
 
 
 def _recount(counts: Counter[int], gone: Iterable[int], come: Iterable[int]) -> None:

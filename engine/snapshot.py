@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, overload
 
-from engine.blocks import Block
-from engine.config import EngineConfig
 from engine.events import WaitReason, WorkKind
-from engine.history import History, Moment
+from engine.history import Moment
 from engine.prefix_hash import BlockKey
-from engine.request import Request, RequestStatus
+from engine.request import RequestStatus
 
 if TYPE_CHECKING:
-    from engine.kv_manager import KVManager
-    from engine.scheduler import Plan, Scheduler
-
-
-S = TypeVar("S")
-
-# Which of the three limits stands behind a reason that is not one of them.
-_BINDS: dict[str, str] = {
-    "preemption": "blocks", "hole": "blocks", "reserved": "blocks", "delayed": "blocks", "batch": "sequences",
-}  # fmt: skip
+    from engine.scheduler import Plan
 
 
 class RequestView(NamedTuple):
     """One request at one moment. `scheduled` and `work` are this step's share; positions are 0-based.
 
-    A named tuple, because hundreds may be made in a step, and a frozen dataclass takes six times as long.
+    A named tuple, because hundreds may be made in a step: a frozen dataclass takes six times as long.
     """
 
     id: str
@@ -50,6 +38,57 @@ class RequestView(NamedTuple):
     wait_reason: WaitReason | None = None
     finish_reason: str | None = None
     host_blocks: tuple[int, ...] = ()  # where its KV is while it is swapped out
+
+
+class Batch(NamedTuple):
+    """The running requests at one moment, a column each for what every step changes; `plan` has their share of it."""
+
+    arrivals: tuple[int, ...]
+    computed: Sequence[int]
+    known: Sequence[int]
+    tables: tuple[tuple[int, ...], ...]
+    plan: Plan | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RequestViews(Sequence[RequestView]):
+    """Every request that has arrived, in order of arrival; put together when read.
+
+    `settled`: their views as of the last change in their lives. For the running ones `batch` says how far they are.
+    """
+
+    settled: Moment[RequestView]
+    batch: Batch
+
+    def __len__(self) -> int:
+        return len(self.settled)
+
+    def __iter__(self) -> Iterator[RequestView]:
+        return iter(_views(self))
+
+    @overload
+    def __getitem__(self, index: int) -> RequestView: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[RequestView, ...]: ...
+    def __getitem__(self, index: int | slice) -> RequestView | tuple[RequestView, ...]:
+        return _views(self)[index]
+
+
+@lru_cache(maxsize=16)
+def _views(requests: RequestViews) -> tuple[RequestView, ...]:
+    views, plan = list(requests.settled.items), requests.batch.plan
+    for arrival, computed, known, table in zip(*requests.batch[:4], strict=True):
+        view = views[arrival]
+        views[arrival] = view._replace(
+            computed_tokens=computed,
+            known_tokens=known,
+            output_tokens=known - view.prompt_tokens,
+            block_table=table,
+            scheduled=plan.tokens.get(view.id, 0) if plan else 0,
+            work=plan.work.get(view.id) if plan else None,
+            wait_reason=plan.wait_reasons.get(view.id) if plan else None,
+        )
+    return tuple(views)
 
 
 class BlockRecord(NamedTuple):
@@ -72,7 +111,7 @@ class PoolView:
     num_free: int
     head: int
     blocks: Moment[BlockRecord]
-    requests: Moment[RequestView]
+    requests: RequestViews
     duplicates: Mapping[str, tuple[int, ...]]
 
     @property
@@ -183,7 +222,7 @@ class Snapshot:
     """
 
     step: int
-    requests: Moment[RequestView]
+    requests: RequestViews
     running: tuple[str, ...]
     waiting: tuple[str, ...]
     pool: PoolView
@@ -200,135 +239,3 @@ class Snapshot:
             for block in view.block_table:
                 owners.setdefault(block, []).append(view.id)
         return {block: tuple(ids) for block, ids in owners.items()}
-
-
-class Changes(NamedTuple):
-    """What differs between a picture and the one before it."""
-
-    blocks: Sequence[Block]
-    views: Sequence[RequestView]
-
-
-class SnapshotTaker:
-    """Takes pictures of a scheduler and its KV blocks at the cost of what has changed since the last one.
-
-    `changes` tells what that was. A request that waits is looked at, but costs nothing while it waits for one reason;
-    one that is over is not even looked at.
-    """
-
-    def __init__(self, config: EngineConfig, scheduler: Scheduler, kv: KVManager) -> None:
-        self._config = config
-        self._scheduler = scheduler
-        self._kv = kv
-        self._blocks = History(_record(block) for block in kv.pool.blocks)
-        kv.pool.changed.clear()
-        self._requests: History[RequestView] = History()
-        self._live: dict[str, _Seen] = {}
-        self._running: tuple[str, ...] = ()
-        self._waiting: tuple[str, ...] = ()
-        self._duplicates: Mapping[str, tuple[int, ...]] = {}
-        self.changes = Changes((), ())
-
-    def take(self, step: int, requests: dict[str, Request], plan: Plan | None, in_flight: bool) -> Snapshot:
-        """The state now; `requests` are all that have arrived. `in_flight`: when the step's blocks are all owned."""
-        self.changes = Changes(self._note_blocks(), self._note_requests(requests, plan))
-        self._running = _same(self._running, tuple([request.id for request in self._scheduler.running]))
-        self._waiting = _same(self._waiting, tuple([request.id for request in self._scheduler.waiting]))
-        self._duplicates = _same(self._duplicates, self._kv.pool.index.duplicates())
-        views, queue = self._requests.now(), self._kv.pool.free_queue
-        pool = PoolView(
-            block_size=self._config.block_size,
-            num_free=len(queue),
-            head=queue.head,
-            blocks=self._blocks.now(),
-            requests=views,
-            duplicates=self._duplicates,
-        )
-        budgets = self._budgets(plan, self._running, pool)
-        return Snapshot(step, views, self._running, self._waiting, pool, budgets, in_flight)
-
-    def _note_blocks(self) -> list[Block]:
-        changed = list(self._kv.pool.changed)
-        self._kv.pool.changed.clear()
-        for block in changed:
-            self._blocks.put(block.id, _record(block))
-        return changed
-
-    def _note_requests(self, requests: dict[str, Request], plan: Plan | None) -> list[RequestView]:
-        arrived = list(islice(reversed(requests.values()), len(requests) - len(self._requests)))
-        for request in reversed(arrived):
-            self._live[request.id] = _Seen(request)
-        changed = []
-        for seen in list(self._live.values()):
-            view = self._view(seen, plan)
-            if view == seen.view:
-                continue
-            seen.view = view
-            changed.append(view)
-            self._requests.put(seen.request.arrival, view)
-            if view.status.is_over and not view.scheduled:
-                del self._live[view.id]
-        return changed
-
-    def _view(self, seen: _Seen, plan: Plan | None) -> RequestView:
-        request, last = seen.request, seen.view
-        name, status = request.id, request.status
-        reason = plan.wait_reasons.get(name) if plan else None
-        idle = last is not None and status is last.status is not RequestStatus.RUNNING and not last.scheduled
-        if last is not None and idle and (reason is last.wait_reason or reason == last.wait_reason):
-            return last
-        blocks = self._kv.block_table(name)
-        if blocks != seen.blocks:
-            seen.blocks, seen.table = blocks.copy(), tuple([block.id for block in blocks])
-        known, prompt = len(request.token_ids), request.num_prompt_tokens
-        return RequestView(
-            name,
-            status,
-            prompt,
-            known,
-            request.num_computed_tokens,
-            known - prompt,
-            request.spec.max_tokens,
-            request.spec.priority,
-            request.num_preemptions,
-            request.num_cached_tokens,
-            seen.table,
-            plan.tokens.get(name, 0) if plan else 0,
-            plan.work.get(name) if plan else None,
-            reason,
-            request.finish_reason,
-            self._scheduler.swap.blocks(name) if self._scheduler.swap else (),
-        )
-
-    def _budgets(self, plan: Plan | None, running: tuple[str, ...], pool: PoolView) -> Budgets:
-        binding = None
-        if plan is not None and plan.wait_reasons:
-            limit = next(iter(plan.wait_reasons.values())).limit
-            binding = _BINDS.get(limit, limit)
-        return Budgets(
-            tokens=Budget(plan.total_tokens if plan else 0, self._config.max_num_batched_tokens),
-            blocks=Budget(pool.owned, self._config.usable_blocks),
-            sequences=Budget(len(running), self._config.max_num_seqs),
-            binding=binding,
-        )
-
-
-class _Seen:
-    """A live request with its last view, and its block table as blocks and as ids."""
-
-    __slots__ = ("blocks", "request", "table", "view")
-
-    def __init__(self, request: Request) -> None:
-        self.request = request
-        self.view: RequestView | None = None
-        self.blocks: list[Block] = []
-        self.table: tuple[int, ...] = ()
-
-
-def _record(block: Block) -> BlockRecord:
-    return BlockRecord(block.ref_count, block.key, None if block.next is None else block.next.id)
-
-
-def _same(old: S, new: S) -> S:
-    """The old object if it equals the new one, so that pictures share it."""
-    return old if old == new else new
