@@ -1,8 +1,8 @@
 """Which leaf goes first: SGLang's eviction policies, and the heap that asks them.
 
-Two heaps, one order. `LeafHeap` lives as long as the tree and takes in only what changed; `RecordedHeap` does what SGLang
-0.5.23 `RadixCache.evict` does at each call (build from all leaves, pop, push a parent), with every step an event. Keys of
-the leaves are unique at any time, since the clock ticks between operations, so both give the same leaves.
+Two heaps, one order. `LeafHeap` lives as long as the tree and takes in only what changed; `RecordedHeap` does what
+SGLang 0.5.23 `RadixCache.evict` does at each call (build from all leaves, pop, push a parent), every step an event.
+Keys of the leaves are unique at any time, since the clock ticks between operations, so both give the same leaves.
 """
 
 from __future__ import annotations
@@ -10,16 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from engine.errors import UserError
+from engine.events import Event
 from engine.radix_events import EvictionEnded, EvictKey, HeapBuilt, HeapEntry, HeapPopped, HeapPushed
+from engine.radix_node import RadixNode
 
-if TYPE_CHECKING:
-    from engine.events import Event
-    from engine.prefix_radix import RadixNode
-
-Policy = Callable[["RadixNode"], EvictKey]
+Policy = Callable[[RadixNode], EvictKey]
 _SLACK = 64  # a heap this much over twice its leaves is rebuilt, so that stale entries never outgrow it
 
 
@@ -81,8 +79,8 @@ class EvictionHeap(Protocol):
 class LeafHeap:
     """The evictable leaves, and a heap of them that is brought up to date only when a leaf is asked for.
 
-    An entry is stale if its node is no longer an evictable leaf or has another key by now; the newer entry is in the heap
-    too, since whoever changes a leaf says so (`changed`). Amortised cost of an eviction: O(log leaves) per change.
+    An entry is stale if its node is no longer an evictable leaf or has another key by now; the newer entry is in the
+    heap too, since whoever changes a leaf says so (`changed`). An eviction costs O(log leaves) for each change.
     """
 
     def __init__(self, policy: Policy) -> None:

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from engine.errors import UserError
-from engine.prefix_radix import RadixNode, RadixTree
+from engine.prefix_radix import RadixTree
 from engine.radix_key import RadixKey, radix_key, tokens_of
+from engine.radix_node import RadixNode
 from engine.radix_view import NodeView, RadixView, radix_view
 from engine.slots import NO_IDS, Ids, SlotPool
 
@@ -127,7 +128,8 @@ class Replay:
         return self.refs[name]
 
     def _slots(self, pages: Ids) -> list[int]:
-        return self.pool.slots(pages).tolist()
+        slots: list[int] = self.pool.slots(pages).tolist()
+        return slots
 
 
 def replay(scenario: dict[str, Any]) -> dict[str, Any]:
@@ -142,7 +144,13 @@ def replay(scenario: dict[str, Any]) -> dict[str, Any]:
             raise UserError("golden.op", index=index, reason=error) from error
         view = radix_view(run.tree)
         rows = _Rows(view, run.pool)
-        step = {"i": index, "op": op["op"], "result": result, "struct": rows.digest("struct"), "full": rows.digest("full")}
+        step = {
+            "i": index,
+            "op": op["op"],
+            "result": result,
+            "struct": rows.digest("struct"),
+            "full": rows.digest("full"),
+        }
         whole = (every and (index + 1) % every == 0) or index == len(scenario["ops"]) - 1
         steps.append({**step, "state": rows.state()} if whole else {**step, "sizes": rows.sizes})
     return {"scenario": scenario.get("name"), "impl": "radix", "sglang": SGLANG, "steps": steps}
@@ -161,7 +169,7 @@ class _Rows:
         self.created = view.ranks(lambda node: node.created)
 
     def digest(self, detail: str) -> str:
-        """First 16 hex digits of sha256 over the sizes and the nodes in preorder; `struct` leaves out the slots' order."""
+        """First 16 hex digits of sha256 over sizes and nodes in preorder; `struct` says nothing of slots or counts."""
         rows = [self._row(depth, node, detail) for depth, node in self._preorder()]
         text = json.dumps([self.sizes, rows], separators=(",", ":"), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,7 +1,7 @@
 """A compressed radix tree over token paths: what is cached, who holds it, and what may go.
 
-It behaves as SGLang 0.5.23's `RadixCache` (`srt/mem_cache/radix_cache.py`) at every operation: nodes, edges, locks, access
-and creation order, sizes, eviction order. Edges own whole pages of a `SlotPool`, one entry of `pages` a page.
+It behaves as SGLang 0.5.23's `RadixCache` (`srt/mem_cache/radix_cache.py`) at every operation: nodes, edges, locks,
+access and creation order, sizes, eviction order. Edges own whole pages of a `SlotPool`.
 """
 
 from __future__ import annotations
@@ -23,47 +23,12 @@ from engine.radix_events import (
     NodeSplit,
     PrefixMatched,
 )
-from engine.radix_key import WIDTH, Namespace, RadixKey, common_tokens
+from engine.radix_key import WIDTH, RadixKey, common_tokens
+from engine.radix_node import ChildKey, RadixNode
 from engine.slots import NO_IDS, Ids, SlotPool
 
 if TYPE_CHECKING:
     from engine.events import Event
-    from engine.radix_view import NodeView
-
-_ChildKey = bytes | tuple[Namespace, bytes]
-
-
-class RadixNode:
-    """One edge and the node below it. `start` and `end` count units from the root; `pages` hold units start..end-1.
-
-    `accessed` and `created` are ticks of the tree's clock. `history` is the deepest `end` ever below (T-LRU only).
-    `view` is its picture while nothing below it has changed.
-    """
-
-    __slots__ = (
-        "accessed", "children", "created", "edge", "end", "history", "hit_count", "id", "lock_ref", "namespace", "pages",
-        "parent", "priority", "start", "view",
-    )  # fmt: skip
-
-    def __init__(self, node_id: int, parent: RadixNode | None, edge: bytes, pages: Ids, start: int, end: int) -> None:
-        self.id = node_id
-        self.parent = parent
-        self.children: dict[_ChildKey, RadixNode] = {}
-        self.edge = edge
-        self.pages = pages
-        self.start = start
-        self.end = end
-        self.namespace: Namespace | None = None
-        self.lock_ref = 0
-        self.hit_count = 0
-        self.priority = 0
-        self.accessed = 0
-        self.created = 0
-        self.history = end
-        self.view: NodeView | None = None
-
-    def __repr__(self) -> str:
-        return f"RadixNode({self.id}, {self.start}-{self.end}, lock={self.lock_ref})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +228,7 @@ class RadixTree:
         node.accessed, node.view = now, None
         path = [node]
         at = 0  # units
-        name: _ChildKey = raw[:width] if key.namespace is None else (key.namespace, raw[:width])
+        name: ChildKey = raw[:width] if key.namespace is None else (key.namespace, raw[:width])
         while at < stop:
             child = node.children.get(name)
             if child is None:
@@ -285,7 +250,7 @@ class RadixTree:
         return path
 
     def _split(self, child: RadixNode, at: int, cause: Literal["match", "insert"], request: str | None) -> RadixNode:
-        """A new node takes the part of `child`'s edge above depth `at`; `child` keeps its id and all that point to it."""
+        """A new node takes `child`'s edge above depth `at`; `child` keeps its id and all that point to it."""
         parent, taken = child.parent, at - child.start
         assert parent is not None
         upper = self._node(
@@ -368,7 +333,7 @@ class RadixTree:
         self._clock += 2
         return node
 
-    def _name(self, node: RadixNode) -> _ChildKey:
+    def _name(self, node: RadixNode) -> ChildKey:
         """What a node is found by among its siblings: its first page, and at the root its namespace too."""
         page = node.edge[: self._page_bytes]
         return page if node.start or node.namespace is None else (node.namespace, page)

@@ -65,7 +65,7 @@ class NodeEvicted(Event):
 
 @dataclass(frozen=True, slots=True)
 class LockTaken(Event):
-    """Each node of `path` (from `node` up, without the root) is locked once more; `protected` tokens stopped being evictable."""
+    """One lock more on each node of `path`, from `node` up; `protected` tokens can no longer be evicted."""
 
     kind: ClassVar[str] = "lock_taken"
     request: str | None
@@ -87,7 +87,7 @@ class LockReleased(Event):
 
 @dataclass(frozen=True, slots=True)
 class DuplicatesFreed(Event):
-    """`request` had computed what the tree already held: its table now names the tree's pages, its own `pages` are free."""
+    """`request` had computed what the tree held already: its table now names the tree's pages, `pages` are free."""
 
     kind: ClassVar[str] = "duplicates_freed"
     request: str | None
@@ -96,7 +96,7 @@ class DuplicatesFreed(Event):
 
 @dataclass(frozen=True, slots=True)
 class HeapBuilt(Event):
-    """An eviction of `asked` tokens put all evictable leaves in a heap; `heap` is its array, `comparisons` what it cost."""
+    """An eviction of `asked` tokens put all evictable leaves in a heap: its array, and the comparisons it cost."""
 
     kind: ClassVar[str] = "heap_built"
     request: str | None

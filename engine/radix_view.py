@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from engine.prefix_radix import RadixNode, RadixTree
+from engine.prefix_radix import RadixTree
 from engine.radix_events import EvictKey, HeapEntry
 from engine.radix_key import tokens_of
+from engine.radix_node import RadixNode
 from engine.slots import Ids
 
 
@@ -75,7 +76,7 @@ class RadixView:
     def evictable_leaves(self) -> list[HeapEntry]:
         """(node, key) of every leaf that may go now, the first to go first."""
         leaves = [(node.id, node.evict_key) for node in self if node.evictable and node.evict_key is not None]
-        return sorted(leaves, key=lambda entry: entry[1])  # type: ignore[arg-type, return-value]
+        return sorted(leaves, key=lambda entry: entry[1])
 
     def drain_order(self) -> list[int]:
         """Node ids in the order in which evicting everything would take them: parents join with their last child."""

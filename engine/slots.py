@@ -34,9 +34,9 @@ class SlotPool:
         self._ring: Ids = np.arange(1, self.num_pages + 1)
         self._head = 0
         self._count = self.num_pages
-        self._is_free = np.ones(self.num_pages + 1, np.bool_)
-        self._is_free[0] = False
-        self._scratch: Ids = np.zeros(self.num_pages + 1, np.int64)
+        self._is_free = np.ones(self.num_pages + 1, np.bool_)  # page 0 too: whoever frees it is refused
+        self._place: Ids = np.zeros(self.num_pages + 1, np.int64)  # scratch of `_check`
+        self._counting: Ids = np.arange(self.num_pages)
 
     @property
     def num_free_pages(self) -> int:
@@ -49,13 +49,13 @@ class SlotPool:
 
     def free_pages(self) -> Ids:
         """The free list, front (next out) first; a copy."""
-        return self._ring.take(np.arange(self._head, self._head + self._count), mode="wrap")
+        return self._front(self._count)
 
     def take(self, pages: int) -> Ids | None:
         """`pages` pages from the front, or None, with nothing taken, when there are fewer."""
         if pages > self._count:
             return None
-        taken = self._ring.take(np.arange(self._head, self._head + pages), mode="wrap")
+        taken = self._front(pages)
         self._is_free[taken] = False
         self._head = (self._head + pages) % self.num_pages
         self._count -= pages
@@ -68,10 +68,13 @@ class SlotPool:
         if not count:
             return
         self._check(given)
-        start = self._head + self._count if self.page_size == 1 else self._head - count
-        self._ring.put(np.arange(start, start + count), given, mode="wrap")
-        if self.page_size > 1:
-            self._head = start % self.num_pages
+        if self.page_size == 1:
+            start = (self._head + self._count) % self.num_pages
+        else:
+            start = self._head = (self._head - count) % self.num_pages
+        until_end = self.num_pages - start
+        self._ring[start : start + count] = given[:until_end]
+        self._ring[: max(0, count - until_end)] = given[until_end:]
         self._count += count
         self._is_free[given] = True
 
@@ -112,16 +115,26 @@ class SlotPool:
         return grown
 
     def alloc_decode(self, lengths: Sequence[int], last_slots: Sequence[int]) -> Ids | None:
-        """One slot each for requests that now have `lengths` positions; a page only at a page's start (`alloc_decode`)."""
+        """A slot each for requests that now have `lengths` positions; a page only at its start (`alloc_decode`)."""
         grown = self.alloc_extend([(length - 1, length) for length in lengths], last_slots)
         return None if grown is None else np.concatenate([NO_IDS, *grown])
 
+    def _front(self, count: int) -> Ids:
+        until_end = self.num_pages - self._head
+        first = self._ring[self._head : self._head + count]
+        return first.copy() if count <= until_end else np.concatenate([first, self._ring[: count - until_end]])
+
     def _check(self, given: Ids) -> None:
-        order = np.arange(len(given))
-        if given.min() < 1 or given.max() > self.num_pages:
-            bad = next(page for page in given.tolist() if not 1 <= page <= self.num_pages)
-            raise UserError("radix.no_page", page=bad, last=self.num_pages)
-        self._scratch[given] = order  # of a page that comes twice only the later place survives
-        wrong = self._is_free[given] | (self._scratch[given] != order)
-        if wrong.any():
-            raise UserError("radix.double_free", page=int(given[wrong.argmax()]))
+        order = self._counting[: len(given)]
+        known = given.view(np.uint64).max() <= self.num_pages  # unsigned, a negative page is a very large one
+        if known and len(order) == len(given):
+            self._place[given] = order  # of a page that comes twice only the later place survives
+            if not (self._is_free[given].any() or (self._place[given] != order).any()):
+                return
+        seen: set[int] = set()
+        for page in given.tolist():
+            if not 1 <= page <= self.num_pages:
+                raise UserError("radix.no_page", page=page, last=self.num_pages)
+            if self._is_free[page] or page in seen:
+                raise UserError("radix.double_free", page=page)
+            seen.add(page)
