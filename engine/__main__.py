@@ -13,7 +13,7 @@ from engine.golden import replay_file
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m engine", description="kvscope's engine, headless.")
     commands = parser.add_subparsers(dest="command", required=True)
-    golden = commands.add_parser("golden", help="replay a recorded vLLM scenario and write the full-detail result")
+    golden = commands.add_parser("golden", help="replay a recorded vLLM or SGLang scenario, write the whole result")
     golden.add_argument("scenario", type=Path, help="NN_name.scenario.json")
     golden.add_argument("--out", type=Path, required=True, help="where the result goes")
     options = parser.parse_args(arguments)

@@ -1,4 +1,7 @@
-"""Replays a recorded vLLM scenario through this engine and writes the result in the recording's own format."""
+"""Replays a recorded vLLM scenario through this engine and writes the result in the recording's own format.
+
+A scenario with `ops` instead of `requests` is one of SGLang's radix cache, which `golden_radix` replays.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from engine import golden_radix
 from engine.config import EngineConfig
 from engine.engine import Engine
 from engine.errors import UserError
@@ -57,10 +61,12 @@ def replay_file(scenario: Path, out: Path) -> None:
         raise UserError("golden.unreadable", file=scenario, reason=error.strerror) from error
     except ValueError as error:
         raise UserError("golden.not_json", file=scenario, reason=error) from error
-    if not isinstance(data, dict) or not isinstance(data.get("requests"), list):
+    kinds = {"requests": replay, "ops": golden_radix.replay}
+    replays = [kinds[field] for field in kinds if isinstance(data, dict) and isinstance(data.get(field), list)]
+    if not replays:
         raise UserError("golden.not_scenario", file=scenario)
     try:
-        result = replay(data)
+        result = replays[0](data)
     except (KeyError, TypeError) as error:
         raise UserError("golden.bad_field", file=scenario, reason=error) from error
     out.write_text(json.dumps(result, indent=1), encoding="utf-8")

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from pathlib import Path
 
-from tests.benchmarks import bench_engine, bench_page, bench_pieces, bench_scheduler
+from tests.benchmarks import bench_engine, bench_page, bench_pieces, bench_radix, bench_scheduler
 
-BENCHMARKS = {
+BENCHMARKS: dict[str, Callable[[], None]] = {
     "scheduler": bench_scheduler.main,
     "engine": bench_engine.main,
     "pieces": bench_pieces.main,
     "page": bench_page.main,
+    "radix": bench_radix.main,
 }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", choices=[[], *BENCHMARKS], help="which; all of them by default")
-    for name in parser.parse_args().names or BENCHMARKS:
-        BENCHMARKS[name]()
+    parser.add_argument("--sglang", type=Path, help="folder that holds the package sglang, for radix")
+    options = parser.parse_args()
+    for name in options.names or BENCHMARKS:
+        if name == "radix":
+            bench_radix.main(options.sglang)
+        else:
+            BENCHMARKS[name]()
 
 
 if __name__ == "__main__":
