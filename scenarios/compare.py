@@ -10,11 +10,12 @@ from rich.table import Table
 
 from engine.clock import Clock
 from engine.config import EngineConfig
+from engine.errors import UserError
 from engine.metrics import RunMetrics, Targets
 from engine.timeline import Step
 from scenarios import report, run
 from scenarios.difference import Difference, Side, first_difference
-from scenarios.errors import Notice, notice
+from scenarios.errors import Notice, ScenarioError, notice
 from scenarios.traces.fit import tokens_per_request
 
 
@@ -63,14 +64,19 @@ def compare(name: str, a: run.Options, b: run.Options, clock: Clock, targets: Ta
     jobs = run.prepare(name, a), run.prepare(name, b)
     smaller = min(jobs, key=lambda job: tokens_per_request(job.config))
     left, right = (
-        _run(replace(job, requests=smaller.requests, notices=smaller.notices), clock, targets) for job in jobs
+        _run(side, replace(job, requests=smaller.requests, notices=smaller.notices), clock, targets)
+        for side, job in zip("ab", jobs, strict=True)
     )
     parting = first_difference(left.steps, right.steps, left.job.config, right.job.config)
     return Comparison(left, right, parting)
 
 
-def _run(job: run.Job, clock: Clock, targets: Targets | None) -> Contender:
-    steps = tuple(run.steps(job))
+def _run(side: str, job: run.Job, clock: Clock, targets: Targets | None) -> Contender:
+    try:
+        next(run.steps(job))  # the first launches of a process are slow, which is not side a's fault
+        steps = tuple(run.steps(job))
+    except UserError as error:
+        raise ScenarioError("compare.refused", side=side, reason=error) from error
     return Contender(job, steps, run.metrics(job, steps, clock, targets))
 
 

@@ -49,6 +49,16 @@ class Decisions:
     preempted: list[str] = field(default_factory=list)
     admitted: list[str] = field(default_factory=list)
 
+    @property
+    def order(self) -> list[str]:
+        """Requests as the scheduler comes to them: those that ran already, then the newly admitted, then who waits."""
+        if self.step is None:
+            return []
+        ran = [name for name in self.step.scheduled_tokens if name not in self.admitted]
+        standing = [name for name in self.accounts if name not in ran and name not in self.admitted]
+        kept = [name for name in standing if self.of(name).preempted is not None]
+        return [*ran, *kept, *self.admitted, *(name for name in standing if name not in kept)]
+
     def of(self, request: str) -> Account:
         return self.accounts.get(request) or Account()
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Literal, TypeVar
+from typing import Literal
 
 from engine.config import EngineConfig
 from engine.events import WaitReason
@@ -14,7 +14,6 @@ from scenarios.decisions import Account, Decisions, decisions
 from scenarios.errors import Notice, notice
 
 Kind = Literal["preemption", "admission", "hit", "tokens", "blocks", "finish"]
-_Entry = TypeVar("_Entry", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +52,9 @@ def first_difference(
 ) -> Difference | None:
     """Compares two runs of the same requests; None if they decide the same to the end.
 
-    Of the differences of a step the most telling is named: who was preempted (and how), who admitted, what the cache
-    gave, how many tokens ran, which blocks were taken, who finished.
+    Of the differences of a step the one is named that the scheduler came to first: for each request whether it was
+    preempted (and how), admitted (and in which place), what the cache gave, how many tokens ran, which blocks were
+    taken, whether it finished. Those behind it may only follow from it.
     """
     for index, steps in enumerate(zip_longest(a, b)):
         left, right = (decisions(step) for step in steps)
@@ -73,28 +73,28 @@ def first_difference(
 
 
 def _parting(a: Decisions, b: Decisions) -> tuple[Kind, str] | None:
-    victim = _first_unlike(*([(name, each.of(name).swapped) for name in each.preempted] for each in (a, b)))
-    if victim is not None:
-        return "preemption", victim[0]
-    newcomer = _first_unlike(a.admitted, b.admitted)
-    if newcomer is not None:
-        return "admission", newcomer
-    kinds: tuple[tuple[Kind, Callable[[Account], object]], ...] = (
-        ("hit", lambda account: account.admitted and account.admitted.hit_tokens),
-        ("tokens", lambda account: account.scheduled and (account.scheduled.start, account.scheduled.tokens)),
-        ("blocks", lambda account: account.blocks),
-        ("finish", lambda account: account.finished and account.finished.reason),
+    """The first request, in the order in which the scheduler comes to them, that the two treat differently, and how."""
+    decided: tuple[tuple[Kind, Callable[[Decisions, str], object]], ...] = (
+        ("preemption", lambda side, name: (side.of(name).preempted is not None, side.of(name).swapped)),
+        ("admission", lambda side, name: side.admitted.index(name) if name in side.admitted else None),
+        ("hit", lambda side, name: _hit(side.of(name))),
+        ("tokens", lambda side, name: _span(side.of(name))),
+        ("blocks", lambda side, name: side.of(name).blocks),
+        ("finish", lambda side, name: side.of(name).finished),
     )
-    requests = dict.fromkeys((*a.accounts, *b.accounts))
-    return next(
-        ((kind, name) for kind, decided in kinds for name in requests if decided(a.of(name)) != decided(b.of(name))),
-        None,
-    )
+    for name in dict.fromkeys((*a.order, *b.order)):
+        for kind, of in decided:
+            if of(a, name) != of(b, name):
+                return kind, name
+    return None
 
 
-def _first_unlike(a: Sequence[_Entry], b: Sequence[_Entry]) -> _Entry | None:
-    """The first entry that the other list does not have at its place: a's, or b's where a has ended."""
-    return next((one if one is not None else other for one, other in zip_longest(a, b) if one != other), None)
+def _hit(account: Account) -> int | None:
+    return None if account.admitted is None else account.admitted.hit_tokens
+
+
+def _span(account: Account) -> tuple[int, int] | None:
+    return None if account.scheduled is None else (account.scheduled.start, account.scheduled.tokens)
 
 
 def _side(
@@ -119,7 +119,8 @@ def _did(kind: Kind, account: Account, step: Step | None) -> Notice:
             return notice("compare.did.swapped_out")
         return notice("compare.did.preempted", lost=account.preempted.lost_tokens)
     if kind == "admission" and account.admitted is not None:
-        return notice("compare.did.admitted")
+        hit = account.admitted.hit_tokens
+        return notice("compare.did.admitted_hit", tokens=hit) if hit else notice("compare.did.admitted")
     if kind == "hit" and account.admitted is not None:
         return notice("compare.did.hit", tokens=account.admitted.hit_tokens)
     if kind == "blocks":
@@ -175,7 +176,9 @@ def _because(
         return notice("compare.because.order", policy=config.policy, place=place)
     if account.waited is not None and limit is not None:
         reason = notice(f"wait.{limit.limit}", need=limit.need, have=limit.have, behind=limit.behind)
-        behind = account.waited.behind
+        behind, rival = account.waited.behind, _rival(request, mine, other)
+        if rival is not None:
+            return notice("compare.because.rival", rival=rival, policy=config.policy, reason=reason)
         return reason if behind is None else notice("compare.because.behind", behind=behind, reason=reason)
     if kind == "hit":
         return _lookup(account, config)
@@ -185,6 +188,12 @@ def _because(
         left = _left(request, mine.step, account.scheduled.start)
         return _share(account.scheduled.tokens, left, limit, config)
     return _room(mine, limits[1], config)
+
+
+def _rival(request: str, mine: Decisions, other: Decisions) -> str | None:
+    """Whom this side admitted in the place that the other gave to `request`."""
+    place = other.admitted.index(request) if request in other.admitted else len(mine.admitted)
+    return mine.admitted[place] if place < len(mine.admitted) else None
 
 
 def _shortage(mine: Decisions, account: Account, config: EngineConfig) -> Notice | None:

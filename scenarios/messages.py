@@ -295,6 +295,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "compare.setting": ("{name}: a {a}, b {b}.", "{name}：a 为 {a}，b 为 {b}。"),
     "compare.outputs": ("Both give the same tokens to every request.", "两边给每个请求的令牌都相同。"),
     "compare.outputs_differ": ("The tokens differ for {requests}.", "以下请求得到的令牌不同：{requests}。"),
+    "compare.refused": ("On side {side}: {reason}", "{side} 边：{reason}"),
     "compare.did.over": ("has ended before", "此前已经结束"),
     "compare.did.preempted": (
         "preempts it, {lost} computed positions are lost",
@@ -302,6 +303,10 @@ MESSAGES: dict[str, tuple[str, str]] = {
     ),
     "compare.did.swapped_out": ("preempts it, its KV goes to host memory", "抢占它，其 KV 换出到主机内存"),
     "compare.did.admitted": ("admits it", "接纳它"),
+    "compare.did.admitted_hit": (
+        "admits it with {tokens} of its tokens found in the cache",
+        "接纳它，并在缓存中找到它的 {tokens} 个令牌",
+    ),
     "compare.did.hit": ("finds {tokens} of its tokens in the cache", "在缓存中找到它的 {tokens} 个令牌"),
     "compare.did.blocks": ("gives it blocks {blocks}", "分给它块 {blocks}"),
     "compare.did.no_block": ("gives it no block", "不分给它块"),
@@ -317,6 +322,10 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "{asker} 需要 {need} 个空闲块，只有 {have} 个；按规则 {rule} 由 {victim} 让出",
     ),
     "compare.because.behind": ("behind {behind}, which waits: {reason}", "排在 {behind} 之后，而后者在等待：{reason}"),
+    "compare.because.rival": (
+        "{rival} is admitted in its place, the order is {policy}; then: {reason}",
+        "{rival} 先于它被接纳，顺序为 {policy}；之后：{reason}",
+    ),
     "compare.because.order": (
         "number {place} to be admitted in this step; the order is {policy}",
         "本步第 {place} 个被接纳；顺序为 {policy}",
