@@ -74,11 +74,21 @@ def child_specs(
                 id=child_id,
                 arrival_step=arrival_step,
                 abort_step=None,
+                n=1,
                 sampling=parent.sampling if samplings is None else samplings[index],
                 output=parent.output if outputs is None else outputs[index],
             )
         )
     return specs
+
+
+def seeded(parent: RequestSpec, engine_seed: int) -> list[SamplingParams]:
+    """How the other `n - 1` answers draw: a seed each, since equal seeds draw alike.
+
+    Answer i has seed + i, as in vLLM 0.33 (`ParentRequest._get_child_sampling_params`).
+    """
+    first = engine_seed if parent.sampling.seed is None else parent.sampling.seed
+    return [replace(parent.sampling, seed=first + index) for index in range(1, parent.n)]
 
 
 def offspring(parent: Request, spec: RequestSpec, arrival: int) -> Request:

@@ -124,7 +124,7 @@ class Contiguous:
 
 @dataclass(frozen=True, slots=True)
 class Waste:
-    """Slots of a contiguous pool at one moment, as the vLLM paper splits them (§3.1, Figure 2).
+    """Slots of a pool at one moment, as the vLLM paper splits them (§3.1, Figure 2); paged blocks must not be shared.
 
     `used` hold KV; `reserved` will hold KV of tokens still to come; `internal` never will, the run being longer than
     the request can get; `free` are in no run. `external` of the free ones lie in holes too small for the next run.
@@ -148,10 +148,11 @@ def measure_waste(snapshot: Snapshot, next_run: int = 0) -> Waste:
     for view in snapshot.requests:
         if not view.block_table:
             continue
+        slots = len(view.block_table) * size
         last = view.prompt_tokens + view.max_tokens - 1  # the last token's own KV is never computed
         used += view.computed_tokens
-        reserved += last - view.computed_tokens
-        internal += len(view.block_table) * size - last
+        reserved += min(slots, last) - view.computed_tokens
+        internal += max(0, slots - last)
     found = list(holes(snapshot.pool.ref_count))
     return Waste(
         used=used,

@@ -86,6 +86,12 @@ class Engine:
         """Takes a request that arrives at `spec.arrival_step` (or now, if that is past); refuses what can never run."""
         self._check(spec)
         self._pending.add(spec)
+        if spec.n > 1:
+            try:
+                self.fork_at_next_token(spec.id, spec.n - 1, samplings=branching.seeded(spec, self.config.seed))
+            except UserError:
+                self._pending.cancel(spec.id)
+                raise
         if spec.abort_step is not None:
             self.abort_at(spec.id, spec.abort_step)
 

@@ -43,7 +43,10 @@ class SamplingParams:
 
 @dataclass(frozen=True, slots=True)
 class RequestSpec:
-    """What a user asks for. `output`, if given, scripts the sampled tokens (the model still runs)."""
+    """What a user asks for. `output`, if given, scripts the sampled tokens (the model still runs).
+
+    `n` answers are drawn after one prefill: the others fork off at the first token (`Engine.fork_at_next_token`).
+    """
 
     id: str
     prompt: tuple[int, ...]
@@ -55,6 +58,7 @@ class RequestSpec:
     adapter: str | None = None
     salt: str | None = None
     abort_step: int | None = None
+    n: int = 1
 
     def __post_init__(self) -> None:
         if not self.id:
@@ -65,6 +69,8 @@ class RequestSpec:
             raise UserError("request.negative_token", id=self.id)
         if not 1 <= self.max_tokens <= MAX_TOKENS_LIMIT:
             raise UserError("request.max_tokens", id=self.id, value=self.max_tokens, limit=MAX_TOKENS_LIMIT)
+        if self.n < 1:
+            raise UserError("config.range", field="n", value=self.n, low=1, high="max_num_seqs")
         if self.arrival_step < 0:
             raise UserError("request.negative_arrival", id=self.id, value=self.arrival_step)
         if self.output is not None and len(self.output) < self.max_tokens:

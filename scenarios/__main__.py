@@ -1,4 +1,4 @@
-"""`python -m scenarios run | compare | inspect | list | schema`: scenarios and traces without a browser."""
+"""`python -m scenarios run | compare | inspect | list | schema | record`: scenarios and traces without a browser."""
 
 from __future__ import annotations
 
@@ -65,6 +65,9 @@ def _parser() -> argparse.ArgumentParser:
 
     commands.add_parser("list", help="the scenarios of the library").set_defaults(do=_list)
     commands.add_parser("schema", help="the JSON schema of a scenario file").set_defaults(do=_schema)
+    recording = commands.add_parser("record", help="run scenarios of the library on their models and keep the tokens")
+    recording.add_argument("names", nargs="*", metavar="NAME", help="default: all of them")
+    recording.set_defaults(do=_record)
     return parser
 
 
@@ -199,6 +202,19 @@ def _list(options: argparse.Namespace) -> int:
 
 def _schema(options: argparse.Namespace) -> int:
     _print_json(json_schema())
+    return 0
+
+
+def _record(options: argparse.Namespace) -> int:
+    from scenarios import recording, run
+
+    kept = dict(recording.recordings()) if recording.FILE.is_file() else {}
+    for name in options.names or load.library():
+        job = run.prepare(name, run.Options(settings={}))
+        ran = list(run.steps(job))
+        kept[name] = recording.recording(job.requests, ran)
+        print(f"{name}: {len(ran)} steps on {job.loaded.name}")
+    recording.write({name: kept[name] for name in load.library() if name in kept})
     return 0
 
 

@@ -5,19 +5,35 @@ never run: `_Reader` walks the tree and knows only what is listed here. It speak
 Token counts depend on the tokenizer, so a scenario's claims hold for the model it names.
 
     pool       ref_count[b]  fill[b]  owners(b)  free_queue  free_queue[i]  owned  free_cached  free_empty
+               slots_used  slots_reserved  slots_internal  slots_external (as `engine.contiguous.Waste` splits them)
     lists      running  waiting  len(x)  sum(x)
     requests   status['A']  computed['A']  known['A']  output['A']  cached['A']  blocks['A']  preemptions['A']
-    step       scheduled['A'] (0 if not in the batch)  tokens (all scheduled)
+               host_blocks['A']  work['A'] ('none' if not in the batch)
+               wait['A'] ('none', or what it waits for: 'blocks', 'tokens' …)  need['A']  have['A']
+    step       scheduled['A'] (0 if not in the batch)  tokens (all scheduled)  binding ('none' or the limit that binds)
+               allocated  evicted  revived  duplicates  copied (blocks; pairs of source and target)  idle_rows
+    run        steps  computed_so_far  recomputed_so_far  output_so_far  preemptions_so_far  idle_rows_so_far
+               peak_owned (sums over the steps up to this one)
 """
 
 from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from engine.snapshot import RequestView
+from engine.contiguous import Waste, measure_waste
+from engine.events import (
+    BlockAllocated,
+    BlockCopied,
+    BlockPublished,
+    BlockTouched,
+    HashEvicted,
+    RowsIdle,
+)
+from engine.metrics import RunMetrics, measure
+from engine.snapshot import RequestView, Snapshot
 from engine.timeline import Step
 from scenarios.errors import ScenarioError
 
@@ -48,6 +64,12 @@ _REQUEST_FIELDS: Mapping[str, Callable[[RequestView], Value]] = {
     "cached": lambda view: view.cached_tokens,
     "blocks": lambda view: view.block_table,
     "preemptions": lambda view: view.preemptions,
+    "host_blocks": lambda view: view.host_blocks,
+    "scheduled": lambda view: view.scheduled,
+    "work": lambda view: view.work or "none",
+    "wait": lambda view: view.wait_reason.limit if view.wait_reason else "none",
+    "need": lambda view: view.wait_reason.need if view.wait_reason else 0,
+    "have": lambda view: view.wait_reason.have if view.wait_reason else 0,
 }
 _STEP_VALUES: Mapping[str, Callable[[Step], Value]] = {
     "ref_count": lambda step: step.snapshot.pool.ref_count,
@@ -59,14 +81,42 @@ _STEP_VALUES: Mapping[str, Callable[[Step], Value]] = {
     "running": lambda step: step.snapshot.running,
     "waiting": lambda step: step.snapshot.waiting,
     "tokens": lambda step: sum(step.scheduled_tokens.values()),
+    "binding": lambda step: step.snapshot.budgets.binding or "none",
+    "allocated": lambda step: tuple(event.block for event in step.events if isinstance(event, BlockAllocated)),
+    "evicted": lambda step: tuple(event.block for event in step.events if isinstance(event, HashEvicted)),
+    "revived": lambda step: tuple(
+        event.block for event in step.events if isinstance(event, BlockTouched) and event.revived
+    ),
+    "duplicates": lambda step: tuple(
+        event.block for event in step.events if isinstance(event, BlockPublished) and event.duplicate
+    ),
+    "copied": lambda step: tuple(
+        (event.source, event.target) for event in step.events if isinstance(event, BlockCopied)
+    ),
+    "idle_rows": lambda step: _idle_rows([step]),
+    "slots_used": lambda step: _waste(step.snapshot).used,
+    "slots_reserved": lambda step: _waste(step.snapshot).reserved,
+    "slots_internal": lambda step: _waste(step.snapshot).internal,
+    "slots_external": lambda step: _waste(step.snapshot).external,
+}
+_RUN_VALUES: Mapping[str, Callable[[RunMetrics], Value]] = {
+    "steps": lambda run: run.steps,
+    "computed_so_far": lambda run: run.computed_tokens,
+    "recomputed_so_far": lambda run: run.recomputed_tokens,
+    "output_so_far": lambda run: run.output_tokens,
+    "preemptions_so_far": lambda run: run.preemptions,
+    "peak_owned": lambda run: run.peak_owned_blocks,
 }
 _FUNCTIONS = ("len", "sum", "owners")
-_KNOWN = (*_STEP_VALUES, *_REQUEST_FIELDS, "scheduled", *_FUNCTIONS)
+_KNOWN = (*_STEP_VALUES, *_RUN_VALUES, "idle_rows_so_far", *_REQUEST_FIELDS, *_FUNCTIONS)
 
 
-def check(claim: str, step: Step) -> bool:
-    """True if the claim holds after `step`. Raises ScenarioError naming the claim if it cannot be understood."""
-    value = _Reader(claim, step).read(_parse(claim))
+def check(claim: str, steps: Sequence[Step]) -> bool:
+    """True if the claim holds after the last of `steps`, which start with the first of the run.
+
+    Raises ScenarioError naming the claim if it cannot be understood.
+    """
+    value = _Reader(claim, steps).read(_parse(claim))
     if not isinstance(value, bool):
         raise ScenarioError("claim.not_truth", claim=claim, value=value)
     return value
@@ -105,12 +155,23 @@ def _unknown_name(claim: str, name: str) -> ScenarioError:
     return ScenarioError("claim.unknown_name", claim=claim, name=name, known=", ".join(_KNOWN))
 
 
-class _Reader:
-    """Walks one claim's tree over one step."""
+def _idle_rows(steps: Sequence[Step]) -> int:
+    return sum(event.idle for step in steps for event in step.events if isinstance(event, RowsIdle))
 
-    def __init__(self, claim: str, step: Step) -> None:
+
+def _waste(snapshot: Snapshot) -> Waste:
+    """External is what is free but in holes too small for the request at the head of the queue."""
+    reason = snapshot.request(snapshot.waiting[0]).wait_reason if snapshot.waiting else None
+    return measure_waste(snapshot, reason.need if reason is not None and reason.limit == "hole" else 0)
+
+
+class _Reader:
+    """Walks one claim's tree over the last of the steps."""
+
+    def __init__(self, claim: str, steps: Sequence[Step]) -> None:
         self._claim = claim
-        self._step = step
+        self._steps = steps
+        self._step = steps[-1]
 
     def read(self, node: ast.expr) -> Value:
         match node:
@@ -120,7 +181,7 @@ class _Reader:
                 return tuple(self.read(element) for element in elements)
             case ast.Name(id=name):
                 return self._name(name)
-            case ast.Subscript(value=ast.Name(id=name), slice=key) if name in _REQUEST_FIELDS or name == "scheduled":
+            case ast.Subscript(value=ast.Name(id=name), slice=key) if name in _REQUEST_FIELDS:
                 return self._of_request(name, self.read(key))
             case ast.Subscript(value=of, slice=key) if not isinstance(key, ast.Slice):
                 return self._item(self.read(of), self.read(key))
@@ -140,6 +201,10 @@ class _Reader:
         raise ScenarioError("claim.not_allowed", claim=self._claim, what=type(node).__name__)
 
     def _name(self, name: str) -> Value:
+        if name in _RUN_VALUES:
+            return _RUN_VALUES[name](measure(self._steps))
+        if name == "idle_rows_so_far":
+            return _idle_rows(self._steps)
         if name not in _STEP_VALUES:
             raise _unknown_name(self._claim, name)
         return _STEP_VALUES[name](self._step)
@@ -148,8 +213,6 @@ class _Reader:
         view = next((view for view in self._step.snapshot.requests if view.id == key), None)
         if view is None:
             raise ScenarioError("claim.no_such", claim=self._claim, what=f"request {key}")
-        if name == "scheduled":
-            return self._step.scheduled_tokens.get(view.id, 0)
         return _REQUEST_FIELDS[name](view)
 
     def _item(self, of: Value, key: Value) -> Value:

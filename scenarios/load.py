@@ -95,7 +95,7 @@ def _spec(entry: RequestEntry, tokenizer: Tokenizer) -> RequestSpec:
         temperature=entry.sampling.temperature,
         top_p=entry.sampling.top_p,
         seed=entry.sampling.seed,
-        stop_token_ids=tokenizer.eos_ids if entry.output is None else frozenset(),
+        stop_token_ids=frozenset() if entry.output is not None or entry.sampling.ignore_eos else tokenizer.eos_ids,
     )
     return RequestSpec(
         id=entry.id,
@@ -108,6 +108,7 @@ def _spec(entry: RequestEntry, tokenizer: Tokenizer) -> RequestSpec:
         adapter=entry.adapter,
         salt=entry.salt,
         abort_step=entry.abort_step,
+        n=entry.n,
     )
 
 

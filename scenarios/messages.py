@@ -221,6 +221,10 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "The run is not over after {limit} steps; take fewer requests with --first or shorter ones with --scale.",
         "运行 {limit} 步后仍未结束；请用 --first 减少请求，或用 --scale 缩短请求。",
     ),
+    "run.not_recorded": (
+        "The scenario {name} has no recording; make one with: python -m scenarios record {name}.",
+        "场景 {name} 没有录制；请运行 python -m scenarios record {name} 进行录制。",
+    ),
     "run.claim": (
         "The claim “{claim}” of the note at step {step} is false.",
         "第 {step} 步注释中的断言“{claim}”不成立。",

@@ -105,7 +105,7 @@ def complaint(job: Job, ran: Sequence[Step]) -> ScenarioError | None:
         if note.step >= len(ran):
             return ScenarioError("run.note_late", step=note.step, last=len(ran) - 1)
         for claim in note.claims:
-            if not claims.check(claim, ran[note.step]):
+            if not claims.check(claim, ran[: note.step + 1]):
                 return ScenarioError("run.claim", claim=claim, step=note.step)
     return None
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
+    StrictBool,
+    StrictFloat,
     StrictInt,
     StrictStr,
     Tag,
+    ValidationInfo,
     field_validator,
 )
 
@@ -21,6 +26,8 @@ from scenarios.claims import check_syntax
 from scenarios.errors import ScenarioError, notice
 
 MAX_REQUESTS = 1000
+MAX_ANSWERS = 64
+QUESTIONS = 20
 DEFAULT_ORDER = 1000
 
 
@@ -46,11 +53,12 @@ class Message(_Part):
 
 
 class Sampling(_Part):
-    """How tokens are drawn; greedy by default."""
+    """How tokens are drawn; greedy by default. With `ignore_eos` an answer has exactly `max_tokens` tokens."""
 
     temperature: float = Field(default=0.0, ge=0.0, le=10.0)
     top_p: float = Field(default=1.0, gt=0.0, le=1.0)
     seed: StrictInt | None = None
+    ignore_eos: StrictBool = False
 
 
 def _prompt_kind(value: Any) -> str | None:
@@ -74,7 +82,10 @@ Prompt = Annotated[
 
 
 class RequestEntry(_Part):
-    """A request: its prompt as text, chat or token ids, and when it comes. `output` scripts the sampled tokens."""
+    """A request: its prompt as text, chat or token ids, and when it comes. `output` scripts the sampled tokens.
+
+    `n` answers to the one prompt: the others fork off, as `id.1`, `id.2` …, at the first token.
+    """
 
     id: StrictStr = Field(min_length=1, max_length=40)
     arrival_step: StrictInt = Field(default=0, ge=0)
@@ -86,6 +97,7 @@ class RequestEntry(_Part):
     adapter: StrictStr | None = None
     salt: StrictStr | None = None
     abort_step: StrictInt | None = Field(default=None, ge=0)
+    n: StrictInt = Field(default=1, ge=1, le=MAX_ANSWERS)
 
 
 class Focus(_Part):
@@ -95,20 +107,45 @@ class Focus(_Part):
     id: StrictStr | StrictInt
 
 
+def _readable(claim: str) -> str:
+    check_syntax(claim)
+    return claim
+
+
+Claim = Annotated[StrictStr, AfterValidator(_readable)]
+
+
 class Note(_Part):
     """What to say at a step, and claims about it that must hold on the scenario's model."""
 
     step: StrictInt = Field(ge=0)
     focus: Focus | None = None
     say: Text
-    claims: tuple[StrictStr, ...] = ()
+    claims: tuple[Claim, ...] = ()
 
-    @field_validator("claims")
-    @classmethod
-    def _readable(cls, claims: tuple[str, ...]) -> tuple[str, ...]:
-        for claim in claims:
-            check_syntax(claim)
-        return claims
+
+class Answer(_Part):
+    """Which of the questions on the help page is settled at which step."""
+
+    question: StrictInt = Field(ge=1, le=QUESTIONS)
+    step: StrictInt = Field(ge=0)
+
+
+class Exercise(_Part):
+    """What happens if …? `config` are the settings to change, `step` is where to look, `claims` hold there."""
+
+    ask: Text
+    answer: Text
+    config: Mapping[StrictStr, StrictBool | StrictInt | StrictFloat | StrictStr]
+    step: StrictInt = Field(ge=0)
+    claims: tuple[Claim, ...] = ()
+
+
+class Cover(_Part):
+    """The picture in the library: one diagram at the most telling step."""
+
+    step: StrictInt = Field(ge=0)
+    figure: Literal["tables", "pool", "queue", "schedule"]
 
 
 def _engine_config(value: Any) -> Any:
@@ -117,7 +154,10 @@ def _engine_config(value: Any) -> Any:
 
 
 class Scenario(_Part):
-    """One scenario. `order` is its place in the library; `model` is what its claims were measured on."""
+    """One scenario. `order` is its place in the library; `model` is what its claims were measured on.
+
+    `teaches`: what a class takes home, a line each.
+    """
 
     title: Text
     summary: Text
@@ -127,6 +167,10 @@ class Scenario(_Part):
     model: StrictStr = "smollm2"
     requests: tuple[RequestEntry, ...] = Field(min_length=1, max_length=MAX_REQUESTS)
     notes: tuple[Note, ...] = ()
+    teaches: tuple[Text, ...] = ()
+    answers: tuple[Answer, ...] = ()
+    exercises: tuple[Exercise, ...] = ()
+    cover: Cover | None = None
 
     @field_validator("requests")
     @classmethod
@@ -137,6 +181,13 @@ class Scenario(_Part):
                 raise ScenarioError("scenario.same_id", id=request.id)
             seen.add(request.id)
         return requests
+
+    @field_validator("exercises")
+    @classmethod
+    def _settable(cls, exercises: tuple[Exercise, ...], info: ValidationInfo) -> tuple[Exercise, ...]:
+        for exercise in exercises if "config" in info.data else ():
+            info.data["config"].with_changes(dict(exercise.config))
+        return exercises
 
 
 def json_schema() -> dict[str, Any]:

@@ -67,7 +67,7 @@ def test_requests_carry_everything_the_file_says() -> None:
         ("prompt: Hello there", "prompt: []", "bad_field", 6, "requests[0].prompt"),
         ("[5, 6, 7]", "[5, x, 7]", "bad_field", 16, "requests[2].prompt[1]"),
         ("id: c", "id: a", "bad_field", 5, "requests"),
-        ("owned == 1", "owned is 1", "bad_field", 18, "notes[0].claims"),
+        ("owned == 1", "owned is 1", "bad_field", 18, "notes[0].claims[0]"),
         ("kind: block", "kind: cloud", "bad_field", 18, "notes[0].focus.kind"),
         ("zh: 题", "fr: T", "missing_field", 1, "title.zh"),
         ("block_size: 8", "block_size: 0", "bad_field", 4, "config"),
