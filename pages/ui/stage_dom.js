@@ -72,6 +72,7 @@ function buildStrip(stage) {
 // A card shows one of its panels; with several of them its title is a row of tabs.
 function buildCard(stage, { slot, panels }, parent) {
   const node = make("section", `kv-card kv-${slot}`, parent);
+  if (!IN_SIDE.has(slot)) node.style.gridArea = slot;
   const head = make("header", "kv-head", node);
   const card = { slot, panels: panels.map((panel) => panel.name), tabs: {} };
   if (panels.length > 1) buildTabs(stage, card, panels, head);
