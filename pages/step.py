@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import streamlit as st
 
@@ -15,17 +14,18 @@ from engine.errors import UserError
 from engine.model.load import LoadedModel
 from pages.figures.marks import Selection
 from pages.ui import theme
-from pages.ui.frame import frame
+from pages.ui.feed import first
 from pages.ui.model_choice import model_choice, offer_real_model, use_model
 from pages.ui.session import REGISTRY, Session
 from pages.ui.shell import language_switch, menu, shell, visitor
 from pages.ui.stage import event, mount
-from pages.ui.text import Lang, listing, t
-from pages.ui.workload import TraceChoice, scenario_workload, start
+from pages.ui.text import Lang, t
+from pages.ui.workload import TraceChoice, scenario_workload
 from scenarios import load
 
 STAGE = "stage"
 DEFAULT_SCENARIO = "three_requests"
+FIRST_WAIT_SECONDS = 1.0  # for the step that a link asks for; past that the page opens and goes on computing
 
 
 def main() -> None:
@@ -40,7 +40,7 @@ def main() -> None:
     loaded = use_model(choice, lang)
     session = _session(scenario, choice, loaded, lang)
     if session is not None:
-        _stage(session, loaded, lang)
+        _stage(session, lang)
 
 
 def _scenario_choice(lang: Lang) -> str:
@@ -52,6 +52,7 @@ def _scenario_choice(lang: Lang) -> str:
     if "scenario" not in state:
         asked = st.query_params.get("scenario", DEFAULT_SCENARIO)
         state["start_step"] = _whole_number(st.query_params.get("step", ""))
+        state["start_select"] = st.query_params.get("select", "")
         if asked not in options:
             st.toast(t("page.no_scenario", lang, name=asked))
             asked = DEFAULT_SCENARIO
@@ -83,98 +84,44 @@ def _session(scenario: str, choice: str, loaded: LoadedModel, lang: Lang) -> Ses
             workload = trace.workload(choice, loaded)
         else:
             workload = scenario_workload(scenario, choice, loaded)
-        session = REGISTRY.get(visitor(), workload.key, lambda: Session(workload, start(workload, loaded)))
+        session = REGISTRY.get(visitor(), workload.key, lambda: Session(workload))
     except UserError as error:
         st.error(t(error.key, lang, **error.params))
         return None
-    first = st.session_state.pop("start_step", None)
-    if first:
-        session.seek(first - 1)
+    first_step = st.session_state.pop("start_step", None)
+    if first_step:
+        session.want(first_step - 1)
+        session.wait_for(first_step - 1, FIRST_WAIT_SECONDS)
+        session.seek(first_step - 1)
+    if asked := st.session_state.pop("start_select", ""):
+        session.select(_selection(asked, session))
     return session
 
 
+def _selection(asked: str, session: Session) -> Selection | None:
+    """`request:A` or `block:7` of the link, if there is such a thing."""
+    kind, _, name = asked.partition(":")
+    if kind == "request" and any(spec.id == name for spec in session.workload.requests):
+        return Selection("request", name)
+    number = _whole_number(name)
+    if kind == "block" and number is not None and number < session.engine.config.num_blocks:
+        return Selection("block", number)
+    return None
+
+
 @st.fragment
-def _stage(session: Session, loaded: LoadedModel, lang: Lang) -> None:
-    REGISTRY.seen(visitor())
-    mount(
-        _frame(session, loaded, lang),
-        key=STAGE,
-        on_seek=lambda: _on_seek(session),
-        on_run=lambda: _on_run(session),
-        on_stop=session.stop,
-        on_tick=lambda: _on_tick(session),
-        on_select=lambda: _on_select(session),
-    )
-    _write_link(session, lang)
-
-
-def _frame(session: Session, loaded: LoadedModel, lang: Lang) -> dict[str, Any]:
-    workload = session.workload
-    return frame(
-        session.steps,
-        session.cursor,
-        session.selection,
-        theme.palette(st.context.theme.type or "light"),
-        lang,
-        session.engine.config,
-        initial=session.engine.initial,
-        prompts={spec.id: loaded.tokenizer.decode(spec.prompt) for spec in workload.requests},
-        running=session.is_running,
-        done=session.is_over,
-        ack=st.session_state.get("seek_nonce", 0),
-        notice=_notice(session, lang),
-        caption=_caption(session, loaded, lang),
-    )
-
-
-def _caption(session: Session, loaded: LoadedModel, lang: Lang) -> str:
-    """The scenario's note on this step, else what the scenario is about. Notes are true for its own model only."""
-    if session.workload.scenario is None:
-        return ""
-    scenario = load.load(session.workload.scenario)
-    notes = scenario.notes if scenario.model == loaded.name else ()
-    said = next((note.say.get(lang) for note in notes if note.step == session.cursor), None)
-    return said or scenario.summary.get(lang)
-
-
-def _notice(session: Session, lang: Lang) -> str:
-    if session.failure is not None:
-        return t("page.step_failed", lang, step=len(session.steps), reason=session.failure)
-    scripted = list(session.workload.scripted)
-    return t("page.scripted", lang, requests=listing(scripted, lang)) if scripted else ""
-
-
-def _on_seek(session: Session) -> None:
-    if sent := event(STAGE, "seek"):
-        st.session_state["seek_nonce"] = sent["nonce"]
-        session.seek(int(sent["target"]))
-
-
-def _on_run(session: Session) -> None:
-    sent = event(STAGE, "run") or {}
-    if sent.get("pace_ms"):
-        session.play()
-    else:
-        session.run_to_end()
-
-
-def _on_tick(session: Session) -> None:
-    if sent := event(STAGE, "tick"):
-        session.tick(int(sent["step"]))
-
-
-def _on_select(session: Session) -> None:
-    sent = event(STAGE, "select") or {}
-    kind = sent.get("kind")
-    session.select(Selection(kind, sent["id"]) if kind in ("request", "block") else None)
-
-
-def _write_link(session: Session, lang: Lang) -> None:
-    """The address always opens this view: decisions are deterministic."""
+def _stage(session: Session, lang: Lang) -> None:
+    if REGISTRY.find(visitor()) is not session:  # idle for too long: the whole page starts anew
+        st.rerun()
     state = st.session_state
-    link = {"scenario": state["scenario"], "step": str(session.cursor + 1), "model": state["model"], "lang": lang}
-    if dict(st.query_params) != link:
-        st.query_params.from_dict(link)
+    link = {"scenario": state["scenario"], "model": state["model"], "lang": lang}
+    palette = theme.palette(st.context.theme.type or "light")
+    mount(first(visitor(), session, palette, lang, link), key=STAGE, on_lost=_on_lost)
+
+
+def _on_lost() -> None:
+    sent = event(STAGE) or {}
+    st.session_state["start_step"] = _whole_number(str(int(sent.get("step", -1)) + 1))
 
 
 if __name__ == "__main__":

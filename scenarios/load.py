@@ -51,7 +51,7 @@ def load(name_or_path: str | Path) -> Scenario:
 
 def requests(scenario: Scenario, tokenizer: Tokenizer) -> tuple[RequestSpec, ...]:
     """The scenario's requests in the tokens of a model. Sampled ones end at the model's end of text."""
-    return tuple(_spec(entry, tokenizer) for entry in scenario.requests)
+    return tuple(request(entry, tokenizer) for entry in scenario.requests)
 
 
 def config(scenario: Scenario) -> EngineConfig:
@@ -90,7 +90,8 @@ def parse(text: str, file: str) -> Scenario:
         raise _sentence(error, root, file) from error
 
 
-def _spec(entry: RequestEntry, tokenizer: Tokenizer) -> RequestSpec:
+def request(entry: RequestEntry, tokenizer: Tokenizer) -> RequestSpec:
+    """One request in the tokens of a model."""
     sampling = SamplingParams(
         temperature=entry.sampling.temperature,
         top_p=entry.sampling.top_p,

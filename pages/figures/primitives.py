@@ -100,6 +100,8 @@ class Rects:
             marker["pattern"] = {
                 "shape": self._pattern,
                 "fgcolor": pattern_color,
+                # Each mark's own fill takes its place; plotly.js warns, slowly, if it has to start from many fills.
+                "bgcolor": pattern_color,
                 "size": 5,
                 "solidity": 0.3,
                 "fillmode": "overlay",

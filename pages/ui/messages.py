@@ -20,6 +20,10 @@ CONTROLS: dict[str, tuple[str, str]] = {
         "The diagrams could not be loaded from this server (/vendor/plotly.min.js). Reload the page to try again.",
         "无法从服务器加载图表（/vendor/plotly.min.js）。请刷新页面重试。",
     ),
+    "control.offline": (
+        "The server does not answer; trying again every second. What has been run can still be stepped through.",
+        "服务器没有响应，正在每秒重试。已运行的步骤仍可浏览。",
+    ),
     "control.toolbar": ("Stepping", "步进控制"),
 }
 

@@ -20,6 +20,10 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "Step {step} failed ({reason}). The steps before it are kept; reload the page to start again.",
         "第 {step} 步失败（{reason}）。之前的步骤均已保留；刷新页面可重新开始。",
     ),
+    "edit.over": (
+        "Request {id} is over already; there is nothing left to abort.",
+        "请求 {id} 已经结束，无法再中止。",
+    ),
     "page.unexpected": (
         "Something went wrong here ({reason}); reload the page to go on. The server's log has the details.",
         "这里出了问题（{reason}）；请刷新页面继续。详情见服务器日志。",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.request import RequestStatus
@@ -12,7 +12,7 @@ from pages.figures.block_tables import relevant
 from pages.figures.marks import Selection
 from pages.ui.text import Lang, number, plural, t
 from pages.ui.theme import Palette
-from pages.ui.why import wait_text
+from pages.ui.why import Sentence, wait_text
 
 Json = dict[str, Any]
 
@@ -20,6 +20,15 @@ NUM_LAWS = 10
 TABLE_ROWS = 60
 TEXT_CHARACTERS = 260
 TOKEN_CHARACTERS = 16
+_TONES = {
+    "run": "used",
+    "new": "new",
+    "hit": "hit",
+    "evict": "evicted",
+    "preempt": "preempted",
+    "wait": "muted",
+    "done": "text",
+}
 
 
 def kpis(step: Step | None, snapshot: Snapshot, palette: Palette, lang: Lang) -> list[Json]:
@@ -165,6 +174,25 @@ def _row(view: RequestView, running: RequestView, selection: Selection | None, l
     }
 
 
+def why(happened: Sequence[Sentence], palette: Palette, lang: Lang) -> Json:
+    """What happened, a sentence each; where in vLLM it is done is named once for neighbours that share it."""
+    before = [None, *happened]
+    return {"sentences": [_sentence(*pair, palette, lang) for pair in zip(before, happened, strict=False)]}
+
+
+def _sentence(before: Sentence | None, item: Sentence, palette: Palette, lang: Lang) -> Json:
+    data: Json = {"color": getattr(palette, _TONES[item.tone]), "text": item.text}
+    if item.source:
+        data["title"] = t("panel.source", lang, name=item.source)
+        if before is None or before.source != item.source:
+            data["source"] = item.source
+    if item.request is not None:
+        data["ref"] = f"request:{item.request}"
+    elif item.block is not None:
+        data["ref"] = f"block:{item.block}"
+    return data
+
+
 def kernel_focus(step: Step | None, selection: Selection | None) -> str | None:
     """The request whose attention is shown: the selected one, else the first of the batch."""
     if selection is not None and selection.kind == "request":
@@ -188,7 +216,6 @@ def kernel_words(
     """Title line, text so far, next tokens and the difference to dense attention."""
     record = step.kernel if step is not None else None
     return {
-        "title": t("panel.kernel", lang),
         "sub": t("panel.kernel_sub", lang, id=focus, layer=record.layer + 1, layers=record.num_layers)
         if record is not None and row is not None
         else "",

@@ -1,52 +1,86 @@
-// What the visitor does: buttons, keys, scrubber, clicks. Seeks are absolute, so that fast presses add up.
+// What the visitor does: buttons, keys, scrubber, clicks. Targets are absolute, so that fast presses add up.
 
 const TYPING = "input:not([type=range]), textarea, select, [contenteditable=true], [role=combobox], [role=listbox], [role=dialog] *";
 const PLAY_PACE_MS = 700;
 
-const send = (stage, name, value) => stage.component.setTriggerValue(name, value);
-
-function seek(stage, wanted) {
-  const frame = stage.frame;
-  if (!frame) return;
-  const target = Math.max(-1, frame.done ? Math.min(wanted, frame.last) : wanted);
-  if (target === (stage.pending ?? frame.step)) return;
-  clearTimeout(stage.clock);
-  stage.halted = false;
-  stage.pending = target;
-  stage.nonce += 1;
-  stage.root.dataset.pending = target;
-  send(stage, "seek", { target, nonce: stage.nonce });
+// Draws what is there at once, and fetches what is not.
+function refresh(stage) {
+  show(stage);
+  fetchMissing(stage);
+  restLater(stage);
 }
 
-const stepBy = (stage, delta) => seek(stage, (stage.pending ?? stage.frame?.step ?? -1) + delta);
+function goTo(stage, wanted) {
+  const target = Math.max(-1, Math.min(wanted, stage.store.end ?? MAX_STEP));
+  if (target === stage.target) return;
+  stage.target = target;
+  refresh(stage);
+}
 
-function start(stage, pace) {
-  const frame = stage.frame;
-  if (!frame || (frame.done && frame.step >= frame.last)) return;
-  stage.pace = pace;
-  stage.halted = false;
-  send(stage, "run", { until_end: true, pace_ms: pace });
+function seek(stage, wanted) {
+  pause(stage);
+  goTo(stage, wanted);
+}
+
+// From a run to the end, a press counts on from what is shown.
+const stepBy = (stage, delta) => seek(stage, (stage.target >= MAX_STEP ? stage.shown : stage.target) + delta);
+
+const atEnd = (stage) => stage.store.end !== null && stage.shown >= stage.store.end;
+
+function play(stage) {
+  if (atEnd(stage)) return;
+  stage.playing = true;
+  showControls(stage);
+  goTo(stage, stage.shown + 1);
+}
+
+function runToEnd(stage) {
+  if (!atEnd(stage)) goTo(stage, MAX_STEP);
+  showControls(stage);
+}
+
+function pause(stage) {
+  clearTimeout(stage.clock);
+  stage.playing = false;
 }
 
 function halt(stage) {
-  stage.halted = true;
-  stage.pending = null;
-  clearTimeout(stage.clock);
-  send(stage, "stop", {});
+  pause(stage);
+  stage.target = stage.shown;
+  refresh(stage);
 }
 
-const isRunning = (stage) => Boolean(stage.frame?.running) && !stage.halted;
+const isRunning = (stage) => stage.playing || stage.target >= MAX_STEP;
 
-const toggle = (stage, pace) => (isRunning(stage) ? halt(stage) : start(stage, pace));
+// The clock of play: the next step comes a pace after the last began, but never before that one is drawn.
+function drawnAt(stage, step, began) {
+  if (!stage.playing || step !== stage.target) return;
+  clearTimeout(stage.clock);
+  if (atEnd(stage)) {
+    pause(stage);
+    showControls(stage);
+    return;
+  }
+  const rest = Math.max(0, PLAY_PACE_MS - (performance.now() - began));
+  stage.clock = setTimeout(() => goTo(stage, stage.shown + 1), rest);
+}
 
 function select(stage, ref) {
   if (!ref) return;
   const cut = ref.indexOf(":");
   const kind = ref.slice(0, cut);
   const id = kind === "block" ? Number(ref.slice(cut + 1)) : ref.slice(cut + 1);
-  const now = stage.frame?.selection;
+  const now = stage.select;
   // A second click on the same thing lets go of it.
-  send(stage, "select", now && now.kind === kind && now.id === id ? { kind: null } : { kind, id });
+  setSelection(stage, now && now.kind === kind && now.id === id ? null : { kind, id });
+}
+
+function setSelection(stage, selection) {
+  stage.select = selection;
+  stage.store.frames.clear();
+  stage.store.view = viewOf(stage);
+  stage.asking?.abort();
+  refresh(stage);
 }
 
 function toggleLaws(stage, open) {
@@ -62,11 +96,11 @@ function onKey(stage, event) {
     ArrowRight: () => stepBy(stage, 1),
     ArrowLeft: () => stepBy(stage, -1),
     Home: () => seek(stage, -1),
-    End: () => toggle(stage, 0),
-    " ": () => toggle(stage, PLAY_PACE_MS),
+    End: () => (isRunning(stage) ? halt(stage) : runToEnd(stage)),
+    " ": () => (isRunning(stage) ? halt(stage) : play(stage)),
     Escape: () => {
       if (!stage.lawsList.hidden) toggleLaws(stage, false);
-      else if (stage.frame?.selection) send(stage, "select", { kind: null });
+      else if (stage.select) setSelection(stage, null);
     },
   }[event.key];
   // Space on a focused button presses that button.
@@ -80,31 +114,24 @@ function connect(stage) {
   buttons.reset.onclick = () => seek(stage, -1);
   buttons.back.onclick = () => stepBy(stage, -1);
   buttons.step.onclick = () => stepBy(stage, 1);
-  buttons.play.onclick = () => toggle(stage, PLAY_PACE_MS);
-  buttons.end.onclick = () => toggle(stage, 0);
-  // While dragging, only the newest place is asked for, and not more often than the stage can draw.
+  buttons.play.onclick = () => (isRunning(stage) ? halt(stage) : play(stage));
+  buttons.end.onclick = () => runToEnd(stage);
+  // While dragging, the cheap panels follow the thumb; the rest is drawn when it rests.
   scrub.oninput = () => {
     stage.scrubbing = true;
-    clearTimeout(stage.scrubTimer);
-    stage.scrubTimer = setTimeout(() => seek(stage, Number(scrub.value)), 60);
-  };
-  scrub.onchange = () => {
-    stage.scrubbing = false;
-    clearTimeout(stage.scrubTimer);
     seek(stage, Number(scrub.value));
+    restLater(stage);
   };
-  stage.chip.onclick = () => send(stage, "select", { kind: null });
+  stage.chip.onclick = () => setSelection(stage, null);
   stage.laws.onclick = () => toggleLaws(stage, stage.lawsList.hidden);
   const pick = (event) => select(stage, event.target.closest("[data-ref]")?.dataset.ref);
-  for (const node of [stage.table, stage.why]) {
-    node.addEventListener("click", pick);
-    node.addEventListener("keydown", (event) => {
-      if ((event.key === "Enter" || event.key === " ") && event.target.dataset.ref) {
-        event.preventDefault();
-        pick(event);
-      }
-    });
-  }
+  root.addEventListener("click", pick);
+  root.addEventListener("keydown", (event) => {
+    if ((event.key === "Enter" || event.key === " ") && event.target.dataset.ref) {
+      event.preventDefault();
+      pick(event);
+    }
+  });
   const keys = (event) => onKey(stage, event);
   const away = (event) => {
     if (!stage.lawsList.hidden && !event.target.closest(".kv-laws, .kv-laws-list")) toggleLaws(stage, false);
@@ -118,8 +145,37 @@ function connect(stage) {
     document.removeEventListener("pointerdown", away);
     window.removeEventListener("resize", fit);
     clearTimeout(stage.clock);
-    clearTimeout(stage.scrubTimer);
+    clearTimeout(stage.restTimer);
   };
+}
+
+function showControls(stage) {
+  const { buttons, scrub, store, shown } = stage;
+  const { words } = stage.data;
+  const running = isRunning(stage);
+  stage.bar.setAttribute("aria-label", words.toolbar);
+  for (const name of ["reset", "back", "step", "play", "end"]) say(buttons[name].label, words[name]);
+  if (stage.shownRunning !== running) {
+    stage.shownRunning = running;
+    buttons.play.replaceChild(icon(running ? "stop" : "play"), buttons.play.firstChild);
+    buttons.play.classList.toggle("kv-active", running);
+  }
+  if (running) say(buttons.play.label, words.stop);
+  buttons.reset.disabled = buttons.back.disabled = shown < 0;
+  buttons.step.disabled = atEnd(stage);
+  buttons.play.disabled = atEnd(stage) && !running;
+  buttons.end.disabled = atEnd(stage) || running;
+  const last = Math.max(stage.reached, 0);
+  const position = shown < 0 ? words.scrub_start : words.scrub_value.replace("{step}", shown).replace("{last}", last);
+  scrub.max = String(last);
+  scrub.disabled = stage.reached < 0;
+  scrub.setAttribute("aria-label", words.scrub);
+  scrub.setAttribute("aria-valuetext", position);
+  if (!stage.scrubbing) scrub.value = String(shown);
+  scrub.style.setProperty("--kv-done", `${((Number(scrub.value) + 1) / (last + 1)) * 100}%`);
+  say(stage.position, position);
+  stage.root.dataset.running = String(running);
+  stage.root.dataset.done = String(atEnd(stage));
 }
 
 // The stage takes what the page's own header leaves, so that nothing scrolls on a laptop or a projector.

@@ -56,109 +56,87 @@ function buildBar(stage) {
   stage.chip.hidden = true;
 }
 
-function buildPanel(stage, name, area) {
-  const card = make("section", `kv-card kv-${name}`, stage.root);
-  card.style.gridArea = area;
-  const head = make("header", "kv-head", card);
-  const panel = { card, head };
-  panel.title = make("h2", "", head);
-  panel.sub = make("span", "kv-sub", head);
-  panel.legend = make("span", "kv-legend", head);
-  return panel;
-}
-
-function buildPlot(stage, name, parent) {
-  const plot = make("div", "kv-plot", parent);
-  plot.setAttribute("role", "img");
-  stage.plots[name] = { node: plot, drawn: "" };
-}
-
-function build(root) {
-  const stage = { root, plots: {}, panels: {}, pending: null, nonce: 0, acked: 0, pace: 0, frame: null };
-  root.replaceChildren();
-  buildBar(stage);
-  stage.notice = make("div", "kv-notice", root);
+function buildStrip(stage) {
+  stage.notice = make("div", "kv-notice", stage.root);
   stage.notice.hidden = true;
-  stage.strip = make("div", "kv-strip", root);
+  stage.strip = make("div", "kv-strip", stage.root);
   stage.tiles = {};
-  stage.laws = make("button", "kv-tile kv-laws", root);
+  stage.laws = make("button", "kv-tile kv-laws", stage.strip);
   stage.laws.type = "button";
   stage.laws.setAttribute("aria-expanded", "false");
-  stage.lawsList = make("div", "kv-laws-list", root);
+  stage.lawsList = make("div", "kv-laws-list", stage.root);
   stage.lawsList.hidden = true;
   stage.lawsList.setAttribute("role", "dialog");
+}
 
-  for (const name of ["tables", "pool", "schedule"]) {
-    stage.panels[name] = buildPanel(stage, name, name);
-    buildPlot(stage, name, stage.panels[name].card);
+// A card shows one of its panels; with several of them its title is a row of tabs.
+function buildCard(stage, { slot, panels }, parent) {
+  const node = make("section", `kv-card kv-${slot}`, parent);
+  if (!IN_SIDE.has(slot)) node.style.gridArea = slot;
+  const head = make("header", "kv-head", node);
+  const card = { slot, panels: panels.map((panel) => panel.name), tabs: {} };
+  if (panels.length > 1) buildTabs(stage, card, panels, head);
+  else make("h2", "", head).textContent = panels[0].title;
+  card.sub = make("span", "kv-sub", head);
+  card.legend = make("span", "kv-legend", head);
+  for (const { name, kind } of panels) {
+    const body = make("div", `kv-panel kv-panel-${kind}`, node);
+    stage.panels[name] = { name, kind, card, body, ...BUILD[kind](body), hash: "" };
   }
-  buildTabs(stage, stage.panels.tables);
+  open(card, card.panels[0], stage);
+}
 
-  const side = make("div", "kv-side", root);
-  const why = make("section", "kv-card kv-why", side);
-  stage.whyTitle = make("h2", "", make("header", "kv-head", why));
-  stage.why = make("ul", "kv-sentences", why);
-  buildKernel(stage, side);
-  stage.panels.queue = buildPanel(stage, "queue", "auto");
-  side.appendChild(stage.panels.queue.card);
-  buildPlot(stage, "queue", stage.panels.queue.card);
+function buildTabs(stage, card, panels, head) {
+  const row = make("div", "kv-tabs", head);
+  row.setAttribute("role", "tablist");
+  panels.forEach(({ name, title }, place) => {
+    const tab = make("button", "kv-tab", row);
+    tab.type = "button";
+    tab.textContent = title;
+    tab.setAttribute("role", "tab");
+    tab.onclick = () => turnTo(stage, card, name);
+    tab.onkeydown = (event) => {
+      const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (!by) return;
+      event.stopPropagation();
+      const other = panels[(place + by + panels.length) % panels.length].name;
+      turnTo(stage, card, other);
+      card.tabs[other].focus();
+    };
+    card.tabs[name] = tab;
+  });
+}
 
+function open(card, name, stage) {
+  card.open = name;
+  for (const [key, tab] of Object.entries(card.tabs)) {
+    tab.setAttribute("aria-selected", String(key === name));
+    tab.tabIndex = key === name ? 0 : -1;
+  }
+  for (const key of card.panels) stage.panels[key].body.hidden = key !== name;
+}
+
+// A panel that was closed may lack its part: it is asked for like any other.
+function turnTo(stage, card, name) {
+  open(card, name, stage);
+  refresh(stage);
+}
+
+const openPanels = (stage) => stage.cards.map((card) => card.open);
+
+function build(root, cards) {
+  const stage = { root, panels: {}, cards: [] };
+  root.replaceChildren();
+  buildBar(stage);
+  buildStrip(stage);
+  const side = make("div", "kv-side");
+  for (const card of cards) buildCard(stage, card, IN_SIDE.has(card.slot) ? side : root);
+  stage.cards = [...new Set(Object.values(stage.panels).map((panel) => panel.card))];
+  root.appendChild(side);
   stage.live = make("div", "kv-hidden", root);
   stage.live.setAttribute("aria-live", "polite");
   stage.live.setAttribute("role", "status");
   return stage;
 }
 
-function buildTabs(stage, panel) {
-  const tabs = make("div", "kv-tabs", panel.head);
-  tabs.setAttribute("role", "tablist");
-  panel.head.insertBefore(tabs, panel.sub);
-  panel.title.remove();
-  stage.table = make("div", "kv-table", panel.card);
-  stage.table.hidden = true;
-  stage.tabs = {};
-  for (const name of ["tables", "requests"]) {
-    const tab = make("button", "kv-tab", tabs);
-    tab.type = "button";
-    tab.setAttribute("role", "tab");
-    tab.onclick = () => showTab(stage, name);
-    tab.onkeydown = (event) => {
-      if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
-      event.stopPropagation();
-      const other = name === "tables" ? "requests" : "tables";
-      showTab(stage, other);
-      stage.tabs[other].focus();
-    };
-    stage.tabs[name] = tab;
-  }
-  showTab(stage, "tables");
-}
-
-function showTab(stage, name) {
-  stage.tab = name;
-  for (const [key, tab] of Object.entries(stage.tabs)) {
-    tab.setAttribute("aria-selected", String(key === name));
-    tab.tabIndex = key === name ? 0 : -1;
-  }
-  stage.table.hidden = name !== "requests";
-  stage.plots.tables.node.hidden = name !== "tables";
-  stage.panels.tables.legend.hidden = name !== "tables";
-  if (name === "tables" && stage.frame) stage.draw?.();
-}
-
-function buildKernel(stage, side) {
-  const card = make("section", "kv-card kv-kernel", side);
-  const head = make("header", "kv-head", card);
-  const kernel = { title: make("h2", "", head), sub: make("span", "kv-sub", head) };
-  kernel.body = make("div", "kv-kernel-body", card);
-  buildPlot(stage, "attention", kernel.body);
-  kernel.top = make("div", "kv-top", kernel.body);
-  kernel.empty = make("p", "kv-empty", card);
-  const text = make("p", "kv-text", card);
-  kernel.text = text;
-  kernel.prompt = make("span", "kv-prompt", text);
-  kernel.generated = make("mark", "", text);
-  kernel.note = make("em", "", text);
-  kernel.footer = make("p", "kv-footer", card);
-  stage.kernel = kernel;
-}
+const IN_SIDE = new Set(["why", "kernel", "queue"]);

@@ -1,4 +1,4 @@
-// All that travels with each frame; the stage itself is fetched once, from where Streamlit's own scripts come.
+// All that travels with the page; the stage itself is fetched once, from where Streamlit's own scripts come.
 const OWN = [...document.scripts].map((script) => script.src).find((source) => source.includes("/static/js/"));
 const BASE = OWN ? OWN.split("static/js/")[0] : `${location.origin}/`;
 const URL_OF_STAGE = `${BASE}vendor/stage.js?v=__VERSION__`;
@@ -11,7 +11,7 @@ export default function load(component) {
       if (!gone) cleanup = stage.default(component);
     },
     () => {
-      component.parentElement.querySelector(".kv-stage").textContent = component.data.controls.no_plotly;
+      component.parentElement.querySelector(".kv-stage").textContent = component.data.words.no_plotly;
     },
   );
   return () => {

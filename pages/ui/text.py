@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from engine import messages as engine_messages
+from engine.errors import UserError
 from engine.model import messages as model_messages
 from pages.ui import messages as ui_messages
 from pages.ui import page_messages
@@ -24,6 +25,13 @@ MESSAGES: Catalogue = {
     **ui_messages.MESSAGES,
     **page_messages.MESSAGES,
 }
+
+
+class PageError(UserError):
+    """A wish of a visitor that the pages cannot grant. Keys start with "edit." or "session."."""
+
+    def catalogue(self) -> Catalogue:
+        return MESSAGES
 
 
 def t(key: str, lang: Lang, **params: object) -> str:

@@ -1,4 +1,4 @@
-"""Routes that the app adds to Streamlit's server: plotly.js, the stage's own script and style, a health check.
+"""Routes that the app adds to Streamlit's server: plotly.js, the stage's script, style and frames, a health check.
 
 Streamlit sends a component's inline script and style again with every frame; served from here they are sent once.
 """
@@ -11,13 +11,15 @@ from importlib.resources import files
 from pathlib import Path
 
 import streamlit as st
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _HERE = Path(__file__).parent
-_SCRIPTS = ("stage_dom.js", "stage_controls.js", "stage.js")
+_SCRIPTS = ("stage_dom.js", "stage_panels.js", "stage_store.js", "stage_controls.js", "stage.js")
+_MAX_ASK = 64_000  # bytes
 _CACHED = {"Cache-Control": "public, max-age=86400"}
 
 
@@ -27,7 +29,7 @@ def plotly_js() -> Path:
 
 @cache
 def stage_source() -> tuple[str, str]:
-    """The stage's script, one module out of three files, and its style sheet."""
+    """The stage's script, one module out of its files, and its style sheet."""
     script = "\n".join((_HERE / name).read_text(encoding="utf-8") for name in _SCRIPTS)
     return script, (_HERE / "stage.css").read_text(encoding="utf-8")
 
@@ -48,6 +50,20 @@ async def _script(_: Request) -> Response:
 
 async def _style(_: Request) -> Response:
     return Response(stage_source()[1], media_type="text/css", headers=_CACHED)
+
+
+async def _frames(request: Request) -> Response:
+    """Answers the stage of one visitor, whose id nobody else knows; 410: that visit is over."""
+    from pages.ui.feed import answer  # leads to torch
+
+    if int(request.headers.get("content-length") or _MAX_ASK + 1) > _MAX_ASK:
+        return Response(status_code=413)
+    body = await request.body()
+    try:
+        reply = await run_in_threadpool(answer, request.path_params["visitor"], body)
+    except ValueError:
+        return Response(status_code=400)
+    return Response(status_code=410) if reply is None else JSONResponse(reply, headers={"Cache-Control": "no-store"})
 
 
 async def _health(_: Request) -> Response:
@@ -101,5 +117,6 @@ def routes() -> list[BaseRoute]:
         Route("/vendor/plotly.min.js", _plotly),
         Route("/vendor/stage.js", _script),
         Route("/vendor/stage.css", _style),
+        Route("/stage/{visitor}/frames", _frames, methods=["POST"]),
         Route("/healthz", _health),
     ]
