@@ -120,6 +120,8 @@ PANELS: dict[str, tuple[str, str]] = {
         "{owned} owned + {cached} cached + {empty} empty = {total}",
         "占用 {owned} + 缓存 {cached} + 空 {empty} = {total}",
     ),
+    "panel.batch": ("Batch", "批次"),
+    "panel.batch_sub": ("positions read and computed → slots written", "读取与计算的位置 → 写入的槽位"),
     "panel.why": ("What just happened, and why", "刚才发生了什么，为什么"),
     "panel.kernel": ("Kernel output", "内核输出"),
     "panel.kernel_sub": (
@@ -256,6 +258,15 @@ FIGURES: dict[str, tuple[str, str]] = {
         "截至第 {step} 步的调度：本步 {tokens} 个令牌，预算 {budget}。",
     ),
     "alt.schedule_empty": ("Nothing has been scheduled yet.", "尚未调度任何内容。"),
+    "hover.batch": (
+        "<b>{id}</b>: query tokens {first}–{last} of the launch<br>"
+        "positions {start}–{end}, reads {context}<br>writes slots {slots}",
+        "<b>{id}</b>：本次启动的查询令牌 {first}–{last}<br>位置 {start}–{end}，读取 {context} 个<br>写入槽位 {slots}",
+    ),
+    "figure.queries": ("queries", "查询"),
+    "alt.batch": ("One launch, {n} requests. {rows}", "一次启动，{n} 个请求。{rows}"),
+    "alt.batch_row": ("{id}: {query} query tokens over {context}.", "{id}：{query} 个查询令牌，上下文 {context}。"),
+    "alt.batch_empty": ("Nothing was launched in this step.", "本步没有启动内核。"),
     "alt.attention": (
         "Attention of {id}: {heads} heads over {n} blocks; on average {percent} % on block #{block}.",
         "{id} 的注意力：{heads} 个头、{n} 个块；平均 {percent} % 在块 #{block}。",

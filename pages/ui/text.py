@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from engine import messages as engine_messages
 from engine.model import messages as model_messages
 from pages.ui import messages as ui_messages
-from pages.ui import page_messages
+from pages.ui import page_messages, story_messages
 from scenarios import messages as scenario_messages
 from scenarios.errors import Notice
 
@@ -23,6 +23,7 @@ MESSAGES: Catalogue = {
     **scenario_messages.MESSAGES,
     **ui_messages.MESSAGES,
     **page_messages.MESSAGES,
+    **story_messages.MESSAGES,
 }
 
 
