@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine.config import EngineConfig
 from engine.events import WaitReason, WorkKind
+from engine.prefix_hash import BlockKey
 from engine.request import Request, RequestStatus
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ class PoolView:
     """The block pool, indexed by physical block id; block 0 is the null block.
 
     `fill[b]`: slots with valid KV (a cached block keeps its content, so it stays full at ref count 0).
-    `hashes[b]`: short hash under which the block is published, or None. `free_queue`: ids, head first.
+    `hashes[b]`: short hash under which the block is published, or None. `parents[b]`: the short hash it chains from,
+    None for the first block of a chain or an unpublished one. `free_queue`: ids, head first.
     `duplicates`: short hash → blocks that hold the same content, oldest (the one a lookup finds) first.
     """
 
@@ -56,6 +58,7 @@ class PoolView:
     ref_count: tuple[int, ...]
     fill: tuple[int, ...]
     hashes: tuple[str | None, ...]
+    parents: tuple[str | None, ...]
     free_queue: tuple[int, ...]
     duplicates: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
@@ -186,6 +189,7 @@ class SnapshotTaker:
             ref_count=tuple(block.ref_count for block in blocks),
             fill=tuple(fill),
             hashes=tuple(None if block.key is None else block.key.short for block in blocks),
+            parents=tuple(_parent(block.key) for block in blocks),
             free_queue=tuple(block.id for block in self._kv.pool.free_queue),
             duplicates=self._kv.pool.index.duplicates(),
         )
@@ -201,3 +205,7 @@ class SnapshotTaker:
             sequences=Budget(len(running), self._config.max_num_seqs),
             binding=binding,
         )
+
+
+def _parent(key: BlockKey | None) -> str | None:
+    return None if key is None or key.parent is None else key.parent.short

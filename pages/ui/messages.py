@@ -120,6 +120,8 @@ PANELS: dict[str, tuple[str, str]] = {
         "{owned} owned + {cached} cached + {empty} empty = {total}",
         "占用 {owned} + 缓存 {cached} + 空 {empty} = {total}",
     ),
+    "panel.chains": ("Hash chains", "哈希链"),
+    "panel.chains_sub": ("each block's hash chains from the block before", "每个块的哈希由前一块链接而来"),
     "panel.batch": ("Batch", "批次"),
     "panel.batch_sub": ("positions read and computed → slots written", "读取与计算的位置 → 写入的槽位"),
     "panel.why": ("What just happened, and why", "刚才发生了什么，为什么"),
@@ -262,6 +264,17 @@ FIGURES: dict[str, tuple[str, str]] = {
         "<b>{id}</b>: query tokens {first}–{last} of the launch<br>"
         "positions {start}–{end}, reads {context}<br>writes slots {slots}",
         "<b>{id}</b>：本次启动的查询令牌 {first}–{last}<br>位置 {start}–{end}，读取 {context} 个<br>写入槽位 {slots}",
+    ),
+    "hover.chain": (
+        "chained from {parent}<br>blocks with this content: {twins}",
+        "由 {parent} 链接而来<br>具有此内容的块数：{twins}",
+    ),
+    "hover.chain_root": ("the root", "根"),
+    "figure.no_chain": ("no block is published yet", "尚无已发布的块"),
+    "figure.more_blocks": ("+{n} more blocks", "另有 {n} 个块"),
+    "alt.chains": (
+        "Published hashes: {hashes}, in chains: {heads}; out of any lookup's reach: {stranded}.",
+        "已发布的哈希 {hashes} 个，成链 {heads} 条；查找已无法到达的有 {stranded} 个。",
     ),
     "figure.queries": ("queries", "查询"),
     "alt.batch": ("One launch, {n} requests. {rows}", "一次启动，{n} 个请求。{rows}"),
