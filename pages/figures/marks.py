@@ -17,9 +17,9 @@ GLYPHS: dict[MarkKind, str] = {"new": "+", "evicted": "×", "hit": "✓", "freed
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A clicked request or block; a block's id is its number."""
+    """A clicked request, block or node of the radix tree; a block's or node's id is its number."""
 
-    kind: Literal["request", "block"]
+    kind: Literal["request", "block", "node"]
     id: str | int
 
 

@@ -122,6 +122,9 @@ PANELS: dict[str, tuple[str, str]] = {
     ),
     "panel.chains": ("Hash chains", "哈希链"),
     "panel.chains_sub": ("each block's hash chains from the block before", "每个块的哈希由前一块链接而来"),
+    "panel.tree": ("Radix tree", "基数树"),
+    "panel.tree_sub": ("edges are text, numbers are locks", "边为文本，数字为锁"),
+    "panel.heap": ("Eviction heap", "淘汰堆"),
     "panel.batch": ("Batch", "批次"),
     "panel.batch_sub": ("positions read and computed → slots written", "读取与计算的位置 → 写入的槽位"),
     "panel.why": ("What just happened, and why", "刚才发生了什么，为什么"),
@@ -275,6 +278,46 @@ FIGURES: dict[str, tuple[str, str]] = {
     "alt.chains": (
         "Published hashes: {hashes}, in chains: {heads}; out of any lookup's reach: {stranded}.",
         "已发布的哈希 {hashes} 个，成链 {heads} 条；查找已无法到达的有 {stranded} 个。",
+    ),
+    "figure.tree_empty": ("the tree is empty: nothing has been stored yet", "树为空：尚未存入任何内容"),
+    "figure.more_nodes": ("+{n} more nodes", "另有 {n} 个节点"),
+    "figure.heap_empty": ("no leaf can be evicted now", "目前没有可淘汰的叶子"),
+    "figure.more_leaves": ("+{n} more leaves", "另有 {n} 个叶子"),
+    "state.evictable": ("evictable: an unlocked leaf", "可淘汰：未加锁的叶子"),
+    "state.protected": ("protected: in use", "受保护：正在使用"),
+    "state.inner": ("unlocked, but its children must go first", "未加锁，但必须先淘汰其子节点"),
+    "hover.tree_root": (
+        "<b>Root</b><br>{evictable} tokens evictable, {protected} protected",
+        "<b>根</b><br>可淘汰 {evictable} 个令牌，受保护 {protected} 个",
+    ),
+    "hover.tree_node": (
+        "<b>Node {node}</b>: {tokens} tokens, positions {first}–{last}, {pages} pages<br>“{text}”<br>"
+        "lock ref {lock}, hit count {hits}<br>{state}",
+        "<b>节点 {node}</b>：{tokens} 个令牌，位置 {first}–{last}，{pages} 页<br>“{text}”<br>"
+        "锁引用 {lock}，命中计数 {hits}<br>{state}",
+    ),
+    "hover.tree_cut": (
+        "upper half of an edge cut in this step; it inherits the locks",
+        "本步被切开的边的上半部分；它继承锁",
+    ),
+    "hover.heap_leaf": ("<b>Node {node}</b>, eviction key {rank}", "<b>节点 {node}</b>，淘汰键 {rank}"),
+    "hover.heap_popped": (
+        "<b>Node {node}</b>, eviction key {rank}<br>taken out as number {turn}",
+        "<b>节点 {node}</b>，淘汰键 {rank}<br>第 {turn} 个被取出",
+    ),
+    "heap.idle": (
+        "{leaves} evictable leaves; the smallest key would go first",
+        "{leaves} 个可淘汰的叶子；键最小者先走",
+    ),
+    "heap.cost": (
+        "asked {asked} tokens, freed {evicted}: {popped} out, {pushed} parents in, {comparisons} comparisons "
+        "(v + e·log(v + e) = {bound})",
+        "要求 {asked} 个令牌，释放 {evicted} 个：取出 {popped}，父节点加入 {pushed}，比较 {comparisons} 次"
+        "（v + e·log(v + e) = {bound}）",
+    ),
+    "alt.tree": (
+        "Radix tree: {nodes} nodes, {locked} locked; {evictable} tokens evictable, {protected} protected.",
+        "基数树：{nodes} 个节点，其中 {locked} 个加锁；可淘汰 {evictable} 个令牌，受保护 {protected} 个。",
     ),
     "figure.queries": ("queries", "查询"),
     "alt.batch": ("One launch, {n} requests. {rows}", "一次启动，{n} 个请求。{rows}"),
