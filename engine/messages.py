@@ -71,8 +71,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "golden.unreadable": ("{file} cannot be read: {reason}.", "无法读取 {file}：{reason}。"),
     "golden.not_json": ("{file} is not JSON: {reason}.", "{file} 不是 JSON：{reason}。"),
     "golden.not_scenario": (
-        "{file} has no list called requests; give a recorded vLLM scenario.",
-        "{file} 没有名为 requests 的列表；请提供录制的 vLLM 场景。",
+        "{file} has no list called requests or ops; give a recorded vLLM or SGLang scenario.",
+        "{file} 没有名为 requests 或 ops 的列表；请提供录制的 vLLM 或 SGLang 场景。",
     ),
     "golden.bad_field": ("{file} is not a scenario: field {reason}.", "{file} 不是场景文件：字段 {reason}。"),
     "request.unknown": ("There is no request called {id}.", "没有名为 {id} 的请求。"),
@@ -128,5 +128,73 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "block.exhausted": (
         "{need} blocks were asked for, but only {have} are free; nothing was taken.",
         "请求 {need} 个块，但只有 {have} 个空闲；未取用任何块。",
+    ),
+    "golden.op": (
+        "Operation {index} of the scenario is refused: {reason}",
+        "场景的第 {index} 个操作被拒绝：{reason}",
+    ),
+    "golden.unknown_op": (
+        "There is no operation called {op}; the operations are: {known}.",
+        "没有名为 {op} 的操作；可用的操作有：{known}。",
+    ),
+    "golden.unknown_ref": (
+        "No earlier operation has the ref {ref}; name one that has.",
+        "之前没有操作使用引用名 {ref}；请给出已有的引用名。",
+    ),
+    "golden.slots": (
+        "The slots of an insert cannot be given here; leave slots out, the pool hands them out.",
+        "此处不能指定插入的槽位；请去掉 slots，由池来分配。",
+    ),
+    "radix.token": (
+        "A key holds something that is not a token id ({reason}); give whole numbers from 0 to 2⁶³ − 1.",
+        "键中含有不是令牌 id 的内容（{reason}）；请给出 0 到 2⁶³ − 1 的整数。",
+    ),
+    "radix.negative_token": (
+        "Token {token} at position {position} of a key is negative; token ids start at 0.",
+        "键的第 {position} 个位置上的令牌 {token} 为负；令牌 id 从 0 开始。",
+    ),
+    "radix.empty_key": (
+        "A key without tokens cannot be stored; give at least one token.",
+        "不能存储没有令牌的键；请至少给出一个令牌。",
+    ),
+    "radix.pages": (
+        "A key of {need} pages came with {have} pages of KV; give one for each.",
+        "一个 {need} 页的键只附带了 {have} 页 KV；请为每页各给一个。",
+    ),
+    "radix.policy": (
+        "There is no eviction policy called {name}; choose one of: {choices}.",
+        "没有名为 {name} 的淘汰策略；请选择：{choices}。",
+    ),
+    "radix.policy_option": (
+        "Eviction policy {name} has no option {option}; its options are: {choices}.",
+        "淘汰策略 {name} 没有选项 {option}；其选项有：{choices}。",
+    ),
+    "radix.policy_value": (
+        "Option {option} of eviction policy {name} is {value}; it must be a whole number from 0 up.",
+        "淘汰策略 {name} 的选项 {option} 为 {value}；必须是不小于 0 的整数。",
+    ),
+    "radix.double_unlock": (
+        "Node {node} is not locked; unlocking it again was refused.",
+        "节点 {node} 未被锁定；拒绝再次解锁。",
+    ),
+    "radix.gone": (
+        "Node {node} is not in this tree; it was evicted or belongs to another one.",
+        "节点 {node} 不在此树中；它已被淘汰或属于另一棵树。",
+    ),
+    "radix.pool": (
+        "A pool of {pool} tokens cannot be cut into pages of {page}; choose a page size that divides the pool.",
+        "{pool} 个令牌的池无法按每页 {page} 个切分；请选择能整除池大小的页大小。",
+    ),
+    "radix.segment": (
+        "A segment that starts at position {start} does not start a page of {page}; nothing was freed.",
+        "从位置 {start} 开始的一段不在每页 {page} 个的页边界上；未释放任何内容。",
+    ),
+    "radix.no_page": (
+        "Page {page} is not one of this pool's pages 1–{last}.",
+        "页 {page} 不是本池的页（1–{last}）。",
+    ),
+    "radix.double_free": (
+        "Page {page} is already free; freeing it again was refused.",
+        "页 {page} 已经空闲；拒绝重复释放。",
     ),
 }
