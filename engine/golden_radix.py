@@ -142,7 +142,13 @@ def replay(scenario: dict[str, Any]) -> dict[str, Any]:
             raise UserError("golden.op", index=index, reason=error) from error
         view = radix_view(run.tree)
         rows = _Rows(view, run.pool)
-        step = {"i": index, "op": op["op"], "result": result, "struct": rows.digest("struct"), "full": rows.digest("full")}
+        step = {
+            "i": index,
+            "op": op["op"],
+            "result": result,
+            "struct": rows.digest("struct"),
+            "full": rows.digest("full"),
+        }
         whole = (every and (index + 1) % every == 0) or index == len(scenario["ops"]) - 1
         steps.append({**step, "state": rows.state()} if whole else {**step, "sizes": rows.sizes})
     return {"scenario": scenario.get("name"), "impl": "radix", "sglang": SGLANG, "steps": steps}

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from engine.events import Event
 from engine.radix_events import EvictionEnded, EvictKey, HeapBuilt, HeapEntry, HeapPopped, HeapPushed
 from engine.radix_view import RadixView
-
-from engine.events import Event
 from pages.figures.marks import Selection
 from pages.figures.primitives import Figure, Rects, Texts, Trace, hidden_axis, layout, lines, node_ref
 from pages.ui.text import Lang, t

@@ -90,4 +90,4 @@ def selected_requests(selection: Selection | None, owners: dict[int, tuple[str, 
         return None
     if selection.kind == "request":
         return frozenset({str(selection.id)})
-    return frozenset(owners.get(int(selection.id), ()))
+    return frozenset(owners.get(int(selection.id), ())) if selection.kind == "block" else None

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from engine.events import Event
 from engine.radix_events import NodeInserted, NodeSplit, PrefixMatched
 from engine.radix_view import NodeView, RadixView
-
-from engine.events import Event
 from pages.figures.block_tables import row_count
 from pages.figures.marks import Selection
 from pages.figures.primitives import Figure, Texts, Trace, escape, hidden_axis, layout, lines, node_ref
@@ -53,10 +52,10 @@ def place(root: NodeView) -> tuple[list[Placed], int]:
     for node, _, _ in reversed(order):
         if node.children:
             height[node.id] = (height[node.children[0].id] + height[node.children[-1].id]) / 2
-    placed = [
-        Placed(node, depth, height[node.id], parent and parent.id, height[parent.id] if parent is not None else None)
-        for node, depth, parent in order
-    ]
+    placed = []
+    for node, depth, parent in order:
+        above = (None, None) if parent is None else (parent.id, height[parent.id])
+        placed.append(Placed(node, depth, height[node.id], *above))
     return placed, len(rows)
 
 
