@@ -30,6 +30,18 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "preemption is {value}, but with {field} = {setting} nothing is ever preempted; leave preemption at recompute.",
         "preemption 为 {value}，但 {field} = {setting} 时从不抢占；请将 preemption 保持为 recompute。",
     ),
+    "metrics.target": (
+        "{field} is {value}, but a latency target is a number of milliseconds above 0.",
+        "{field} 为 {value}，但延迟目标必须是大于 0 的毫秒数。",
+    ),
+    "clock.unknown": (
+        "There is no clock called {clock}; give measured, or MODEL@GPU with a model of {models} and a GPU of {gpus}.",
+        "没有名为 {clock} 的时钟；请给出 measured，或 模型@GPU：模型可选 {models}，GPU 可选 {gpus}。",
+    ),
+    "clock.overhead": (
+        "A launch overhead of {value} ms belongs to a modelled clock; give MODEL@GPU as the clock, or no overhead.",
+        "启动开销 {value} 毫秒只用于模型时钟；请将时钟设为 模型@GPU，或不要给出开销。",
+    ),
     "request.no_id": ("A request needs an id.", "请求必须有 id。"),
     "request.duplicate": (
         "There is already a request called {id}; give the new one another id.",

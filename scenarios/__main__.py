@@ -1,4 +1,4 @@
-"""`python -m scenarios run | inspect | list | schema`: scenarios and traces without a browser."""
+"""`python -m scenarios run | compare | inspect | list | schema`: scenarios and traces without a browser."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Table
 
 from engine.errors import UserError
-from engine.metrics import RunMetrics, measure
-from engine.timeline import Step
 from scenarios import load
 from scenarios.schema import json_schema
 from scenarios.traces.fit import DEFAULT_FIRST
@@ -23,7 +20,9 @@ from scenarios.traces.read import FORMATS, read_path
 from scenarios.traces.stats import Lengths, stats
 
 if TYPE_CHECKING:
-    from scenarios.run import Job
+    from engine.clock import Clock
+    from engine.metrics import Targets
+    from scenarios.run import Options
 
 _SKIPPED_SHOWN = 10
 
@@ -49,14 +48,14 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     running = commands.add_parser("run", help="run a scenario or a trace to its end")
-    running.add_argument("workload", metavar="SCENARIO|TRACE", help="name, scenario file or trace file")
-    running.add_argument("--set", dest="settings", action="append", default=[], metavar="KEY=VALUE", help="a setting")
-    running.add_argument("--model", help="toy, smollm2 or a path; default: what the scenario names")
-    running.add_argument("--first", type=int, default=DEFAULT_FIRST, help="trace: how many requests")
-    running.add_argument("--scale", type=int, default=1, help="trace: divide all lengths by this")
-    running.add_argument("--step-seconds", type=float, help="trace: seconds of the trace that make one step")
-    running.add_argument("--json", action="store_true", help="the whole run as JSON")
+    _add_workload(running)
     running.set_defaults(do=_run)
+
+    comparing = commands.add_parser("compare", help="run it under two configurations, and say where they part and why")
+    _add_workload(comparing)
+    for side in ("a", "b"):
+        comparing.add_argument(f"--{side}", action="append", default=[], metavar="KEY=VALUE", help=f"side {side} only")
+    comparing.set_defaults(do=_compare)
 
     inspecting = commands.add_parser("inspect", help="say what a trace file is")
     inspecting.add_argument("file", type=Path)
@@ -69,39 +68,88 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(options: argparse.Namespace) -> int:
-    from scenarios import run  # here, since it brings torch, which the other commands need not wait for
+def _add_workload(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("workload", metavar="SCENARIO|TRACE", help="name, scenario file or trace file")
+    parser.add_argument("--set", dest="settings", action="append", default=[], metavar="KEY=VALUE", help="a setting")
+    parser.add_argument("--model", help="toy, smollm2 or a path; default: what the scenario names")
+    parser.add_argument("--first", type=int, default=DEFAULT_FIRST, help="trace: how many requests")
+    parser.add_argument("--scale", type=int, default=1, help="trace: divide all lengths by this")
+    parser.add_argument("--step-seconds", type=float, help="trace: seconds of the trace that make one step")
+    parser.add_argument("--clock", default="measured", metavar="measured|MODEL@GPU", help="whose time metrics are in")
+    parser.add_argument("--overhead-ms", type=float, default=0.0, help="modelled clock: launch overhead of a step")
+    parser.add_argument("--ttft-ms", type=float, help="goodput: time to first token at most")
+    parser.add_argument("--tpot-ms", type=float, help="goodput: time per output token at most")
+    parser.add_argument("--json", action="store_true", help="everything as JSON")
 
-    job = run.prepare(
-        options.workload,
-        run.Options(
-            settings=dict(run.setting(text) for text in options.settings),
-            model=options.model,
-            first=options.first,
-            scale=options.scale,
-            step_seconds=options.step_seconds,
-        ),
-    )
+
+def _run(options: argparse.Namespace) -> int:
+    from scenarios import report, run  # here, since it brings torch, which the other commands need not wait for
+
+    clock, targets = _yardstick(options)
+    job = run.prepare(options.workload, _options(options, dict(run.setting(text) for text in options.settings)))
     ran = list(run.steps(job))
+    metrics = run.metrics(job, ran, clock, targets)
     if options.json:
-        _print_json(run.document(job, ran))
+        _print_json(run.document(job, ran, metrics))
     else:
-        _show_run(job, ran, run.table(ran))
+        console = _console()
+        for line in (f"{job.name} on {job.loaded.title}", *(f"· {each}" for each in job.notices)):
+            console.print(line, markup=False)
+        console.print(run.table(ran), report.clock_line(metrics), *report.tables(metrics))
+        for request, text in (ran[-1].text if ran else {}).items():
+            console.print(f"{request}: {text!r}", markup=False)
     error = run.complaint(job, ran)
     if error is not None:
         raise error
     return 0
 
 
-def _show_run(job: Job, ran: Sequence[Step], table: Table) -> None:
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    console.print(f"{job.name} on {job.loaded.title}", markup=False)
-    for each in job.notices:
-        console.print(f"· {each}", markup=False)
-    console.print(table)
-    _show_totals(console, measure(ran))
-    for request, text in (ran[-1].text if ran else {}).items():
-        console.print(f"{request}: {text!r}", markup=False)
+def _compare(options: argparse.Namespace) -> int:
+    from scenarios import compare, report, run  # here, for the same reason
+
+    clock, targets = _yardstick(options)
+    a, b = (_options(options, settings) for settings in compare.sides(options.settings, options.a, options.b))
+    found = compare.compare(options.workload, a, b, clock, targets)
+    if options.json:
+        _print_json(compare.document(found))
+    else:
+        console = _console()
+        job = found.a.job
+        lines = (f"{job.name} on {job.loaded.title}", *(f"· {each}" for each in job.notices))
+        for line in (*lines, *map(str, compare.sentences(found)), report.clock_line(found.a.metrics)):
+            console.print(line, markup=False, highlight=False)
+        console.print(compare.table(found))
+    for side in (found.a, found.b):
+        error = run.complaint(side.job, side.steps)
+        if error is not None:
+            raise error
+    return 0
+
+
+def _yardstick(options: argparse.Namespace) -> tuple[Clock, Targets | None]:
+    """The clock and the targets of the metrics, refused before anything runs."""
+    from engine.metrics import Targets
+    from engine.roofline import read_clock
+
+    asked = (options.ttft_ms, options.tpot_ms)
+    targets = None if asked == (None, None) else Targets(*asked)
+    return read_clock(options.clock, options.overhead_ms), targets
+
+
+def _options(options: argparse.Namespace, settings: Mapping[str, object]) -> Options:
+    from scenarios.run import Options
+
+    return Options(
+        settings=settings,
+        model=options.model,
+        first=options.first,
+        scale=options.scale,
+        step_seconds=options.step_seconds,
+    )
+
+
+def _console() -> Console:
+    return Console(width=None if sys.stdout.isatty() else 160)
 
 
 def _inspect(options: argparse.Namespace) -> int:
@@ -152,17 +200,6 @@ def _list(options: argparse.Namespace) -> int:
 def _schema(options: argparse.Namespace) -> int:
     _print_json(json_schema())
     return 0
-
-
-def _show_totals(console: Console, totals: RunMetrics) -> None:
-    """What the run cost and gave; a rate without data is left out."""
-    rate = "" if totals.hit_rate is None else f", first hits {totals.hit_rate:.0%} of prompt tokens"
-    console.print(
-        f"{totals.steps} steps: {totals.computed_tokens} positions computed, {totals.recomputed_tokens} of them again; "
-        f"{totals.output_tokens} tokens out, {totals.preemptions} preemptions{rate}, "
-        f"at most {totals.peak_owned_blocks} blocks owned",
-        highlight=False,
-    )
 
 
 def _print_json(value: Any) -> None:

@@ -10,16 +10,17 @@ from typing import Any
 import yaml
 from rich.table import Table
 
+from engine.clock import Clock, Measured
 from engine.config import EngineConfig
 from engine.engine import Engine
 from engine.events import Admitted, Preempted, RequestAborted, RequestFinished, WaitReason
-from engine.metrics import measure
+from engine.metrics import RunMetrics, Targets, measure
 from engine.model.load import LoadedModel, load_model
 from engine.model_runner import ModelRunner, fit_to_model
 from engine.request import RequestSpec
 from engine.timeline import Step
 from scenarios import claims, load
-from scenarios.errors import Notice, ScenarioError
+from scenarios.errors import Notice, ScenarioError, notice
 from scenarios.schema import Scenario
 from scenarios.traces.fit import DEFAULT_FIRST, fit, suggest_step_seconds
 from scenarios.traces.read import read_path
@@ -86,6 +87,14 @@ def steps(job: Job) -> Iterator[Step]:
         yield engine.step()
 
 
+def metrics(job: Job, ran: Sequence[Step], clock: Clock, targets: Targets | None) -> RunMetrics:
+    """What the run cost and gave. A client is a salt (a tenant); measured bytes are those of the job's own model."""
+    if isinstance(clock, Measured):
+        clock = Measured(job.loaded.spec.kv_floats_per_token * job.loaded.model.dtype.itemsize)
+    clients = {spec.id: spec.salt for spec in job.requests if spec.salt is not None}
+    return measure(ran, clock, targets=targets, clients=clients)
+
+
 def complaint(job: Job, ran: Sequence[Step]) -> ScenarioError | None:
     """The first broken law or false claim of a run, as the error it is."""
     for step in ran:
@@ -133,7 +142,7 @@ def table(ran: Sequence[Step]) -> Table:
     return result
 
 
-def document(job: Job, ran: Sequence[Step]) -> dict[str, Any]:
+def document(job: Job, ran: Sequence[Step], measured: RunMetrics) -> dict[str, Any]:
     """The whole run as JSON."""
     return {
         "workload": job.name,
@@ -160,7 +169,7 @@ def document(job: Job, ran: Sequence[Step]) -> dict[str, Any]:
             "preemptions": sum(len(_preempted(step)) for step in ran),
             "laws_hold": all(law.holds for step in ran for law in step.laws),
         },
-        "metrics": {"clock": "measured", **asdict(measure(ran))},
+        "metrics": asdict(measured),
     }
 
 
@@ -205,10 +214,4 @@ def _waiting(step: Step) -> dict[str, WaitReason]:
 
 
 def _reason(reason: WaitReason) -> str:
-    if reason.limit == "preemption":
-        return "preemption in this step"
-    if reason.limit == "head_of_line":
-        return f"behind {reason.behind}"
-    if reason.limit == "sequences":
-        return f"sequences: {reason.have} of {reason.need}"
-    return f"{reason.limit}: needs {reason.need}, has {reason.have}"
+    return str(notice(f"wait.{reason.limit}", need=reason.need, have=reason.have, behind=reason.behind))

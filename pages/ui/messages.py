@@ -516,33 +516,6 @@ WHY: dict[str, tuple[str, str]] = {
     "why.idle": ("Nothing to schedule in this step.", "本步没有可调度的内容。"),
     "why.more.one": ("{n} more change.", "另有 {n} 处变化。"),
     "why.more.many": ("{n} more changes.", "另有 {n} 处变化。"),
-    "wait.tokens": (
-        "token budget, {need} tokens wanted, {have} left in this step",
-        "令牌预算不足，需要 {need} 个，本步剩余 {have} 个",
-    ),
-    "wait.blocks": ("blocks, {need} needed, {have} free", "块不足，需要 {need} 个，空闲 {have} 个"),
-    "wait.sequences": ("sequence limit, {have} of {need} running", "序列上限，已有 {have} 个运行，上限 {need}"),
-    "wait.preemption": (
-        "a request was preempted in this step, so nobody is admitted",
-        "本步发生了抢占，因此不接纳新请求",
-    ),
-    "wait.hole": (
-        "no hole is large enough, {need} neighbouring blocks needed, {have} in the largest",
-        "没有足够大的空洞，需要 {need} 个相邻块，最大空洞有 {have} 个",
-    ),
-    "wait.reserved": (
-        "blocks to its very end, {need} needed, {have} free and not promised to running requests",
-        "直到结束所需的块不足，需要 {need} 个，空闲且未预留给运行请求的有 {have} 个",
-    ),
-    "wait.delayed": (
-        "it keeps its blocks until another gives some back, {need} needed, {have} free",
-        "保留已有的块，直到其他请求归还，需要 {need} 个，空闲 {have} 个",
-    ),
-    "wait.batch": (
-        "static batching, {have} of the {need} requests of the present batch go on",
-        "静态批处理，当前批次 {need} 个请求中还有 {have} 个未结束",
-    ),
-    "wait.head_of_line": ("behind {behind}, which could not be admitted", "排在未获准的 {behind} 之后"),
 }
 
 MESSAGES: dict[str, tuple[str, str]] = {

@@ -11,7 +11,7 @@ def test_nothing_run_is_no_data() -> None:
     metrics = measure([])
     assert metrics.requests == ()
     assert metrics.hit_rate is None
-    assert metrics.computed_tokens == metrics.output_tokens == metrics.peak_owned_blocks == 0
+    assert metrics.computed_tokens == metrics.output_tokens == 0
 
 
 def test_o12_recompute_is_told_from_useful_work() -> None:
@@ -24,7 +24,8 @@ def test_o12_recompute_is_told_from_useful_work() -> None:
     assert (metrics.computed_tokens, metrics.recomputed_tokens, metrics.useful_tokens) == (40, 8, 32)
     assert metrics.output_tokens == 18
     assert metrics.preemptions == sum(isinstance(event, Preempted) for step in steps for event in step.events) == 1
-    assert metrics.peak_owned_blocks == 4  # A took the fifth only after B had given its two back
+    assert metrics.usage.owned_blocks is not None
+    assert metrics.usage.owned_blocks.max == 4  # A took the fifth only after B had given its two back
     assert metrics.steps == 17
     a, b = metrics.requests
     assert (a.first_token_step, a.finished_step, b.first_token_step, b.finished_step) == (0, 8, 0, 16)
