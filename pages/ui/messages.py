@@ -125,6 +125,8 @@ PANELS: dict[str, tuple[str, str]] = {
     "panel.tree": ("Radix tree", "基数树"),
     "panel.tree_sub": ("edges are text, numbers are locks", "边为文本，数字为锁"),
     "panel.heap": ("Eviction heap", "淘汰堆"),
+    "panel.latency": ("Latency", "延迟"),
+    "panel.latency_sub": ("ms from arrival, {clock}", "自到达起的毫秒数，{clock}"),
     "panel.batch": ("Batch", "批次"),
     "panel.batch_sub": ("positions read and computed → slots written", "读取与计算的位置 → 写入的槽位"),
     "panel.why": ("What just happened, and why", "刚才发生了什么，为什么"),
@@ -318,6 +320,23 @@ FIGURES: dict[str, tuple[str, str]] = {
     "alt.tree": (
         "Radix tree: {nodes} nodes, {locked} locked; {evictable} tokens evictable, {protected} protected.",
         "基数树：{nodes} 个节点，其中 {locked} 个加锁；可淘汰 {evictable} 个令牌，受保护 {protected} 个。",
+    ),
+    "figure.ms": ("{ms} ms", "{ms} 毫秒"),
+    "figure.no_token": ("no token yet", "尚无令牌"),
+    "figure.ttft": ("TTFT {ttft}", "TTFT {ttft}"),
+    "figure.latency": ("TTFT {ttft} · TPOT {tpot}", "TTFT {ttft} · TPOT {tpot}"),
+    "hover.latency": (
+        "<b>{id}</b>: {tokens} tokens out<br>waited {queue}, first token after {ttft} (TTFT)<br>"
+        "{tpot} per further token (TPOT), largest gap {worst}<br>end to end {e2e}, suspended {suspended}",
+        "<b>{id}</b>：输出 {tokens} 个令牌<br>排队 {queue}，首令牌用时 {ttft}（TTFT）<br>"
+        "其后每令牌 {tpot}（TPOT），最大间隔 {worst}<br>端到端 {e2e}，挂起 {suspended}",
+    ),
+    "metric.none": ("no data", "无数据"),
+    "clock.measured": ("measured", "实测"),
+    "clock.modelled": ("modelled: {name}", "建模：{name}"),
+    "alt.latency": (
+        "Latency in ms, {clock}: median TTFT {ttft}, TPOT {tpot}, gap {itl}, largest gap {worst}.",
+        "延迟（毫秒，{clock}）：中位 TTFT {ttft}，TPOT {tpot}，间隔 {itl}，最大间隔 {worst}。",
     ),
     "figure.queries": ("queries", "查询"),
     "alt.batch": ("One launch, {n} requests. {rows}", "一次启动，{n} 个请求。{rows}"),
