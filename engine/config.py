@@ -15,7 +15,7 @@ Batching = Literal["continuous", "static"]
 Preemption = Literal["recompute", "swap", "delay"]
 Victim = Literal["auto", "last_admitted", "least_progress", "most_blocks", "lowest_priority"]
 
-_CHOICES: dict[str, tuple[str, ...]] = {
+CHOICES: dict[str, tuple[str, ...]] = {
     "policy": get_args(Policy),
     "kv_layout": get_args(KVLayout),
     "contiguous_fit": get_args(ContiguousFit),
@@ -26,7 +26,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 
 # Bounds keep a typed-in number from freezing a browser or filling the memory of a shared server.
-_RANGES: dict[str, tuple[int, int]] = {
+RANGES: dict[str, tuple[int, int]] = {
     "block_size": (1, 256),
     "num_blocks": (2, 1_000_000),
     "max_num_batched_tokens": (1, 1_000_000),
@@ -75,14 +75,14 @@ class EngineConfig:
     swap_blocks: int = 64
 
     def __post_init__(self) -> None:
-        for name, (low, high) in _RANGES.items():
+        for name, (low, high) in RANGES.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
                 raise UserError("config.range", field=name, value=value, low=low, high=high)
         for name in ("enable_chunked_prefill", "enable_prefix_caching", "scheduler_reserve_full_isl"):
             if not isinstance(getattr(self, name), bool):
                 raise UserError("config.bool", field=name, value=getattr(self, name))
-        for name, choices in _CHOICES.items():
+        for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
                 raise UserError("config.choice", field=name, value=getattr(self, name), choices=", ".join(choices))
         self._check_ways_to_make_room()

@@ -140,6 +140,11 @@ class PoolView:
         return _columns(self).hashes
 
     @property
+    def parents(self) -> tuple[str | None, ...]:
+        """Short hash that each block's hash chains from; None for the first of a chain and for unpublished blocks."""
+        return _columns(self).parents
+
+    @property
     def free_queue(self) -> tuple[int, ...]:
         """Ids of the free blocks, head first."""
         return _columns(self).free_queue
@@ -159,6 +164,7 @@ class _Columns(NamedTuple):
     ref_count: tuple[int, ...]
     fill: tuple[int, ...]
     hashes: tuple[str | None, ...]
+    parents: tuple[str | None, ...]
     free_queue: tuple[int, ...]
 
 
@@ -169,6 +175,7 @@ def _columns(pool: PoolView) -> _Columns:
         ref_count=tuple(record.ref_count for record in records),
         fill=_fill(records, pool.requests, pool.block_size),
         hashes=tuple(None if record.key is None else record.key.short for record in records),
+        parents=tuple(_parent(record.key) for record in records),
         free_queue=_chain(records, pool.head),
     )
 
@@ -180,6 +187,10 @@ def _fill(records: Sequence[BlockRecord], views: Sequence[RequestView], size: in
             valid = min(size, max(0, view.computed_tokens - position * size))
             fill[block_id] = max(fill[block_id], valid)
     return tuple(fill)
+
+
+def _parent(key: BlockKey | None) -> str | None:
+    return None if key is None or key.parent is None else key.parent.short
 
 
 def _chain(records: Sequence[BlockRecord], head: int) -> tuple[int, ...]:

@@ -17,9 +17,9 @@ GLYPHS: dict[MarkKind, str] = {"new": "+", "evicted": "×", "hit": "✓", "freed
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A clicked request or block; a block's id is its number."""
+    """A clicked request, block or node of the radix tree; a block's or node's id is its number."""
 
-    kind: Literal["request", "block"]
+    kind: Literal["request", "block", "node"]
     id: str | int
 
 
@@ -90,4 +90,4 @@ def selected_requests(selection: Selection | None, owners: dict[int, tuple[str, 
         return None
     if selection.kind == "request":
         return frozenset({str(selection.id)})
-    return frozenset(owners.get(int(selection.id), ()))
+    return frozenset(owners.get(int(selection.id), ())) if selection.kind == "block" else None

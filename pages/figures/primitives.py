@@ -30,6 +30,11 @@ def block_ref(block: int) -> str:
     return f"block:{block}"
 
 
+def node_ref(node: int) -> str:
+    """A node of the radix tree."""
+    return f"node:{node}"
+
+
 def slots(first: int, *names: str) -> dict[str, str]:
     """For each name the place in a hover template that the `Rects.add(values=…)` number `first`, … fill."""
     return {name: f"%{{customdata[{place + 1}]}}" for place, name in enumerate(names, first)}

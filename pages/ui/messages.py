@@ -124,6 +124,15 @@ PANELS: dict[str, tuple[str, str]] = {
         "{owned} owned + {cached} cached + {empty} empty = {total}",
         "占用 {owned} + 缓存 {cached} + 空 {empty} = {total}",
     ),
+    "panel.chains": ("Hash chains", "哈希链"),
+    "panel.chains_sub": ("each block's hash chains from the block before", "每个块的哈希由前一块链接而来"),
+    "panel.tree": ("Radix tree", "基数树"),
+    "panel.tree_sub": ("edges are text, numbers are locks", "边为文本，数字为锁"),
+    "panel.heap": ("Eviction heap", "淘汰堆"),
+    "panel.latency": ("Latency", "延迟"),
+    "panel.latency_sub": ("ms from arrival, {clock}", "自到达起的毫秒数，{clock}"),
+    "panel.batch": ("Batch", "批次"),
+    "panel.batch_sub": ("positions read and computed → slots written", "读取与计算的位置 → 写入的槽位"),
     "panel.why": ("What just happened, and why", "刚才发生了什么，为什么"),
     "panel.kernel": ("Kernel output", "内核输出"),
     "panel.kernel_sub": (
@@ -260,6 +269,83 @@ FIGURES: dict[str, tuple[str, str]] = {
         "截至第 {step} 步的调度：本步 {tokens} 个令牌，预算 {budget}。",
     ),
     "alt.schedule_empty": ("Nothing has been scheduled yet.", "尚未调度任何内容。"),
+    "hover.batch": (
+        "<b>{id}</b>: query tokens {first}–{last} of the launch<br>"
+        "positions {start}–{end}, reads {context}<br>writes slots {slots}",
+        "<b>{id}</b>：本次启动的查询令牌 {first}–{last}<br>位置 {start}–{end}，读取 {context} 个<br>写入槽位 {slots}",
+    ),
+    "hover.chain": (
+        "chained from {parent}<br>blocks with this content: {twins}",
+        "由 {parent} 链接而来<br>具有此内容的块数：{twins}",
+    ),
+    "hover.chain_root": ("the root", "根"),
+    "figure.no_chain": ("no block is published yet", "尚无已发布的块"),
+    "figure.more_blocks": ("+{n} more blocks", "另有 {n} 个块"),
+    "alt.chains": (
+        "Published hashes: {hashes}, in chains: {heads}; out of any lookup's reach: {stranded}.",
+        "已发布的哈希 {hashes} 个，成链 {heads} 条；查找已无法到达的有 {stranded} 个。",
+    ),
+    "figure.tree_empty": ("the tree is empty: nothing has been stored yet", "树为空：尚未存入任何内容"),
+    "figure.more_nodes": ("+{n} more nodes", "另有 {n} 个节点"),
+    "figure.heap_empty": ("no leaf can be evicted now", "目前没有可淘汰的叶子"),
+    "figure.more_leaves": ("+{n} more leaves", "另有 {n} 个叶子"),
+    "state.evictable": ("evictable: an unlocked leaf", "可淘汰：未加锁的叶子"),
+    "state.protected": ("protected: in use", "受保护：正在使用"),
+    "state.inner": ("unlocked, but its children must go first", "未加锁，但必须先淘汰其子节点"),
+    "hover.tree_root": (
+        "<b>Root</b><br>{evictable} tokens evictable, {protected} protected",
+        "<b>根</b><br>可淘汰 {evictable} 个令牌，受保护 {protected} 个",
+    ),
+    "hover.tree_node": (
+        "<b>Node {node}</b>: {tokens} tokens, positions {first}–{last}, {pages} pages<br>“{text}”<br>"
+        "lock ref {lock}, hit count {hits}<br>{state}",
+        "<b>节点 {node}</b>：{tokens} 个令牌，位置 {first}–{last}，{pages} 页<br>“{text}”<br>"
+        "锁引用 {lock}，命中计数 {hits}<br>{state}",
+    ),
+    "hover.tree_cut": (
+        "upper half of an edge cut in this step; it inherits the locks",
+        "本步被切开的边的上半部分；它继承锁",
+    ),
+    "hover.heap_leaf": ("<b>Node {node}</b>, eviction key {rank}", "<b>节点 {node}</b>，淘汰键 {rank}"),
+    "hover.heap_popped": (
+        "<b>Node {node}</b>, eviction key {rank}<br>taken out as number {turn}",
+        "<b>节点 {node}</b>，淘汰键 {rank}<br>第 {turn} 个被取出",
+    ),
+    "heap.idle": (
+        "{leaves} evictable leaves; the smallest key would go first",
+        "{leaves} 个可淘汰的叶子；键最小者先走",
+    ),
+    "heap.cost": (
+        "asked {asked} tokens, freed {evicted}: {popped} out, {pushed} parents in, {comparisons} comparisons "
+        "(v + e·log(v + e) = {bound})",
+        "要求 {asked} 个令牌，释放 {evicted} 个：取出 {popped}，父节点加入 {pushed}，比较 {comparisons} 次"
+        "（v + e·log(v + e) = {bound}）",
+    ),
+    "alt.tree": (
+        "Radix tree: {nodes} nodes, {locked} locked; {evictable} tokens evictable, {protected} protected.",
+        "基数树：{nodes} 个节点，其中 {locked} 个加锁；可淘汰 {evictable} 个令牌，受保护 {protected} 个。",
+    ),
+    "figure.ms": ("{ms} ms", "{ms} 毫秒"),
+    "figure.no_token": ("no token yet", "尚无令牌"),
+    "figure.ttft": ("TTFT {ttft}", "TTFT {ttft}"),
+    "figure.latency": ("TTFT {ttft} · TPOT {tpot}", "TTFT {ttft} · TPOT {tpot}"),
+    "hover.latency": (
+        "<b>{id}</b>: {tokens} tokens out<br>waited {queue}, first token after {ttft} (TTFT)<br>"
+        "{tpot} per further token (TPOT), largest gap {worst}<br>end to end {e2e}, suspended {suspended}",
+        "<b>{id}</b>：输出 {tokens} 个令牌<br>排队 {queue}，首令牌用时 {ttft}（TTFT）<br>"
+        "其后每令牌 {tpot}（TPOT），最大间隔 {worst}<br>端到端 {e2e}，挂起 {suspended}",
+    ),
+    "metric.none": ("no data", "无数据"),
+    "clock.measured": ("measured", "实测"),
+    "clock.modelled": ("modelled: {name}", "建模：{name}"),
+    "alt.latency": (
+        "Latency in ms, {clock}: median TTFT {ttft}, TPOT {tpot}, gap {itl}, largest gap {worst}.",
+        "延迟（毫秒，{clock}）：中位 TTFT {ttft}，TPOT {tpot}，间隔 {itl}，最大间隔 {worst}。",
+    ),
+    "figure.queries": ("queries", "查询"),
+    "alt.batch": ("One launch, {n} requests. {rows}", "一次启动，{n} 个请求。{rows}"),
+    "alt.batch_row": ("{id}: {query} query tokens over {context}.", "{id}：{query} 个查询令牌，上下文 {context}。"),
+    "alt.batch_empty": ("Nothing was launched in this step.", "本步没有启动内核。"),
     "alt.attention": (
         "Attention of {id}: {heads} heads over {n} blocks; on average {percent} % on block #{block}.",
         "{id} 的注意力：{heads} 个头、{n} 个块；平均 {percent} % 在块 #{block}。",

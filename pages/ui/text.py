@@ -8,7 +8,7 @@ from engine import messages as engine_messages
 from engine.errors import UserError
 from engine.model import messages as model_messages
 from pages.ui import messages as ui_messages
-from pages.ui import page_messages
+from pages.ui import page_messages, settings_messages, story_messages
 from scenarios import messages as scenario_messages
 from scenarios.errors import Notice
 
@@ -24,6 +24,8 @@ MESSAGES: Catalogue = {
     **scenario_messages.MESSAGES,
     **ui_messages.MESSAGES,
     **page_messages.MESSAGES,
+    **story_messages.MESSAGES,
+    **settings_messages.MESSAGES,
 }
 
 

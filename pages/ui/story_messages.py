@@ -1,0 +1,94 @@
+"""Words of the life story: what one event meant to one request or block."""
+
+from __future__ import annotations
+
+MESSAGES: dict[str, tuple[str, str]] = {
+    "story.title": ("Life of {name}", "{name} 的经历"),
+    "story.none": ("Nothing has touched {name} so far.", "到目前为止没有事件涉及 {name}。"),
+    "story.step.one": ("step {first}", "第 {first} 步"),
+    "story.step.many": ("steps {first}–{last}", "第 {first}–{last} 步"),
+    "story.jump": ("Go to step {step}", "跳到第 {step} 步"),
+    "story.arrived": (
+        "Arrives: {prompt} prompt tokens, up to {max} new ones.",
+        "到达：提示 {prompt} 个令牌，最多生成 {max} 个。",
+    ),
+    "story.admitted": ("Admitted; {hit} tokens found in the prefix cache.", "被接纳；前缀缓存命中 {hit} 个令牌。"),
+    "story.resumed": ("Resumes; {hit} tokens found in the prefix cache.", "恢复运行；前缀缓存命中 {hit} 个令牌。"),
+    "story.prefill": (
+        "Prefill of {tokens} tokens: positions {first}–{last}.",
+        "预填充 {tokens} 个令牌：位置 {first}–{last}。",
+    ),
+    "story.recompute": (
+        "Computes {tokens} tokens again: positions {first}–{last}.",
+        "重算 {tokens} 个令牌：位置 {first}–{last}。",
+    ),
+    "story.decode": ("Decodes, one token a step.", "解码，每步一个令牌。"),
+    "story.waited": ("Waits: {reason}.", "等待：{reason}。"),
+    "story.preempted": (
+        "Preempted: {other} needed {need} free blocks. The KV of {lost} tokens is lost.",
+        "被抢占：{other} 需要 {need} 个空闲块。{lost} 个令牌的 KV 丢失。",
+    ),
+    "story.preempts": (
+        "Makes {other} give way: {need} free blocks needed, {have} left.",
+        "使 {other} 让位：需要 {need} 个空闲块，仅剩 {have} 个。",
+    ),
+    "story.swapped_out": (
+        "KV of {tokens} tokens copied to host memory ({blocks} blocks).",
+        "{tokens} 个令牌的 KV 复制到主机内存（{blocks} 个块）。",
+    ),
+    "story.swapped_in": (
+        "KV of {tokens} tokens is back from host memory ({blocks} blocks copied).",
+        "{tokens} 个令牌的 KV 从主机内存取回（复制 {blocks} 个块）。",
+    ),
+    "story.swap_refused": (
+        "Not swapped: the host pool has {have} of {need} blocks. It will recompute.",
+        "未换出：主机池只有 {have} 个块，需要 {need} 个。将重新计算。",
+    ),
+    "story.copies": ("Copies #{source} to #{target} before it writes.", "写入前把 #{source} 复制到 #{target}。"),
+    "story.reserved": ("Reserves blocks #{first}–#{last}.", "预留块 #{first}–#{last}。"),
+    "story.forked_from": (
+        "Forked from {parent}: {tokens} positions shared.",
+        "由 {parent} 分叉而来：共享 {tokens} 个位置。",
+    ),
+    "story.forked_to": ("{child} forks off: {tokens} positions shared.", "{child} 由此分叉：共享 {tokens} 个位置。"),
+    "story.finished.one": ("Ends after {n} token.", "生成 {n} 个令牌后结束。"),
+    "story.finished.many": ("Ends after {n} tokens.", "生成 {n} 个令牌后结束。"),
+    "story.aborted": ("Aborted.", "被中止。"),
+    "story.block.allocated": (
+        "Handed out from the head of the free queue: {id}, logical block {position}.",
+        "从空闲队列队首分配给 {id}，逻辑块 {position}。",
+    ),
+    "story.block.revived": (
+        "Hit while free: {id} revives it, ref count {ref}.",
+        "空闲时被命中：{id} 使其复活，引用计数 {ref}。",
+    ),
+    "story.block.shared": ("Hit: {id} shares it, ref count {ref}.", "被命中：{id} 共享它，引用计数 {ref}。"),
+    "story.block.published": ("Filled by {id} and published as {hash}.", "由 {id} 填满并以 {hash} 发布。"),
+    "story.block.withdrawn": ("{id} will not fill it; its hash is withdrawn.", "{id} 不会填满它；其哈希被撤回。"),
+    "story.block.evicted": (
+        "Cached content {hash} forgotten: {id} needs a block.",
+        "丢弃缓存内容 {hash}：{id} 需要块。",
+    ),
+    "story.block.left": ("{id} lets go; ref count {ref}.", "{id} 放开它；引用计数 {ref}。"),
+    "story.block.freed_head": (
+        "{id} lets go ({cause}): to the head of the free queue, since nothing is cached in it.",
+        "{id} 放开它（{cause}）：未缓存内容，回到空闲队列队首。",
+    ),
+    "story.block.freed_tail": (
+        "{id} lets go ({cause}): to the tail of the free queue, still cached.",
+        "{id} 放开它（{cause}）：内容仍有缓存，排到空闲队列队尾。",
+    ),
+    "story.block.forked": ("{child} shares it with {parent}: fork.", "分叉：{child} 与 {parent} 共享它。"),
+    "story.block.copied_from": ("{id} copies it to #{target} and leaves.", "{id} 把它复制到 #{target} 后离开。"),
+    "story.block.copied_to": (
+        "{filled} positions copied here from #{source} for {id}.",
+        "为 {id} 从 #{source} 复制来 {filled} 个位置。",
+    ),
+    "story.block.swapped_out": ("Content of {id} copied to host block {host}.", "{id} 的内容复制到主机块 {host}。"),
+    "story.block.swapped_in": ("Content of {id} back from host block {host}.", "{id} 的内容从主机块 {host} 取回。"),
+    "story.block.reserved": ("Reserved for {id}.", "为 {id} 预留。"),
+    "cause.finished": ("finished", "已完成"),
+    "cause.aborted": ("aborted", "已中止"),
+    "cause.preempted": ("preempted", "被抢占"),
+    "cause.swapped": ("swapped out", "被换出"),
+}
