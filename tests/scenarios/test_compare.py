@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
-import pytest
-
-from engine.events import Limit, WaitReason
+from engine.events import WaitReason
 from engine.request import RequestSpec
 from scenarios.difference import Difference, first_difference
-from scenarios.messages import MESSAGES
 from tests.engine.replay import engine_of, run, spec
 
 ROOM: dict[str, object] = {"block_size": 4, "num_blocks": 17, "max_num_batched_tokens": 16, "max_num_seqs": 4}
@@ -165,8 +160,3 @@ def test_a_run_that_is_over() -> None:
     cut = first_difference(long, long[:2], engines[0].config, engines[1].config)
     assert told(cut) == (2, "tokens", "A")
     assert cut is not None and str(cut.b.said) == "has ended before"
-
-
-@pytest.mark.parametrize("limit", get_args(Limit))
-def test_every_limit_has_its_sentence(limit: str) -> None:
-    assert f"wait.{limit}" in MESSAGES
