@@ -73,19 +73,16 @@ def first_difference(
 
 
 def _parting(a: Decisions, b: Decisions) -> tuple[Kind, str] | None:
-    """The first request, in the order in which the scheduler comes to them, that the two treat differently, and how."""
-    decided: tuple[tuple[Kind, Callable[[Decisions, str], object]], ...] = (
-        ("preemption", lambda side, name: (side.of(name).preempted is not None, side.of(name).swapped)),
-        ("admission", lambda side, name: side.admitted.index(name) if name in side.admitted else None),
-        ("hit", lambda side, name: _hit(side.of(name))),
-        ("tokens", lambda side, name: _span(side.of(name))),
-        ("blocks", lambda side, name: side.of(name).blocks),
-        ("finish", lambda side, name: side.of(name).finished),
-    )
-    for name in dict.fromkeys((*a.order, *b.order)):
-        for kind, of in decided:
-            if of(a, name) != of(b, name):
-                return kind, name
+    """The first request, in the order in which the scheduler comes to them, that the two treat differently, and how.
+
+    Block ids come last: whose blocks are taken is a matter of who gave some back.
+    """
+    requests = dict.fromkeys((*a.order, *b.order))
+    for kinds in (_CHOICES, _CONSEQUENCES):
+        for name in requests:
+            for kind, decided in kinds:
+                if decided(a, name) != decided(b, name):
+                    return kind, name
     return None
 
 
@@ -95,6 +92,19 @@ def _hit(account: Account) -> int | None:
 
 def _span(account: Account) -> tuple[int, int] | None:
     return None if account.scheduled is None else (account.scheduled.start, account.scheduled.tokens)
+
+
+_Decided = tuple[tuple[Kind, Callable[[Decisions, str], object]], ...]
+_CHOICES: _Decided = (
+    ("preemption", lambda side, name: (side.of(name).preempted is not None, side.of(name).swapped)),
+    ("admission", lambda side, name: side.admitted.index(name) if name in side.admitted else None),
+    ("hit", lambda side, name: _hit(side.of(name))),
+    ("tokens", lambda side, name: _span(side.of(name))),
+)
+_CONSEQUENCES: _Decided = (
+    ("blocks", lambda side, name: side.of(name).blocks),
+    ("finish", lambda side, name: side.of(name).finished),
+)
 
 
 def _side(
@@ -227,7 +237,7 @@ def _taken(account: Account, mine: Decisions, config: EngineConfig) -> Notice | 
         return notice("compare.because.run", length=run.length, hole=run.hole, fit=run.fit)
     if mine.step is None:
         return None
-    free = len(mine.step.scheduled.pool.free_queue)
+    free = mine.step.scheduled.pool.num_free
     return notice("compare.because.queue", size=config.block_size, free=free, usable=config.usable_blocks)
 
 
@@ -251,5 +261,5 @@ def _room(mine: Decisions, bound: WaitReason | None, config: EngineConfig) -> No
     if bound.limit == "tokens":
         used, budget = snapshot.budgets.tokens.used, config.max_num_batched_tokens
         return notice("compare.because.budget_left", used=used, budget=budget)
-    free = len(snapshot.pool.free_queue)
+    free = snapshot.pool.num_free
     return notice("compare.because.blocks_left", free=free, usable=config.usable_blocks)
