@@ -19,7 +19,7 @@ from engine.slots import Ids
 
 @dataclass(slots=True)
 class RadixRow:
-    """`pages` in the order of positions; `node` carries the row's lock; `inserted` units were stored by this request."""
+    """`pages` in the order of positions; `node` carries the row's lock; this request has stored `inserted` units."""
 
     request: str
     pages: Ids
@@ -30,7 +30,7 @@ class RadixRow:
 
 
 def start(tree: RadixTree, request: str, key: RadixKey, priority: int = 0) -> RadixRow:
-    """Finds the longest cached prefix of `key` and locks it. Give a key without the last token: one is always computed."""
+    """Finds and locks the longest cached prefix of `key`, which leaves out the last token: one is always computed."""
     match = tree.match(key, request)
     tree.lock(match.node, request)
     return RadixRow(request, tree.pages_to(match.node), match.node, match.usable, priority=priority)
