@@ -93,7 +93,7 @@ _STEP_VALUES: Mapping[str, Callable[[Step], Value]] = {
     "copied": lambda step: tuple(
         (event.source, event.target) for event in step.events if isinstance(event, BlockCopied)
     ),
-    "idle_rows": lambda step: _idle_rows([step]),
+    "idle_rows": _idle_rows,
     "slots_used": lambda step: _waste(step.snapshot).used,
     "slots_reserved": lambda step: _waste(step.snapshot).reserved,
     "slots_internal": lambda step: _waste(step.snapshot).internal,
@@ -105,10 +105,11 @@ _RUN_VALUES: Mapping[str, Callable[[RunMetrics], Value]] = {
     "recomputed_so_far": lambda run: run.recomputed_tokens,
     "output_so_far": lambda run: run.output_tokens,
     "preemptions_so_far": lambda run: run.preemptions,
-    "peak_owned": lambda run: run.peak_owned_blocks,
+    "idle_rows_so_far": lambda run: run.usage.idle_row_steps,
+    "peak_owned": lambda run: int(run.usage.owned_blocks.max) if run.usage.owned_blocks is not None else 0,
 }
 _FUNCTIONS = ("len", "sum", "owners")
-_KNOWN = (*_STEP_VALUES, *_RUN_VALUES, "idle_rows_so_far", *_REQUEST_FIELDS, *_FUNCTIONS)
+_KNOWN = (*_STEP_VALUES, *_RUN_VALUES, *_REQUEST_FIELDS, *_FUNCTIONS)
 
 
 def check(claim: str, steps: Sequence[Step]) -> bool:
@@ -155,8 +156,8 @@ def _unknown_name(claim: str, name: str) -> ScenarioError:
     return ScenarioError("claim.unknown_name", claim=claim, name=name, known=", ".join(_KNOWN))
 
 
-def _idle_rows(steps: Sequence[Step]) -> int:
-    return sum(event.idle for step in steps for event in step.events if isinstance(event, RowsIdle))
+def _idle_rows(step: Step) -> int:
+    return sum(event.idle for event in step.events if isinstance(event, RowsIdle))
 
 
 def _waste(snapshot: Snapshot) -> Waste:
@@ -203,8 +204,6 @@ class _Reader:
     def _name(self, name: str) -> Value:
         if name in _RUN_VALUES:
             return _RUN_VALUES[name](measure(self._steps))
-        if name == "idle_rows_so_far":
-            return _idle_rows(self._steps)
         if name not in _STEP_VALUES:
             raise _unknown_name(self._claim, name)
         return _STEP_VALUES[name](self._step)
