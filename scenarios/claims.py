@@ -93,7 +93,7 @@ _STEP_VALUES: Mapping[str, Callable[[Step], Value]] = {
     "copied": lambda step: tuple(
         (event.source, event.target) for event in step.events if isinstance(event, BlockCopied)
     ),
-    "idle_rows": _idle_rows,
+    "idle_rows": lambda step: _idle_rows(step),
     "slots_used": lambda step: _waste(step.snapshot).used,
     "slots_reserved": lambda step: _waste(step.snapshot).reserved,
     "slots_internal": lambda step: _waste(step.snapshot).internal,
