@@ -125,13 +125,15 @@ class Roofline:
     def work(self, rows: Iterable[tuple[int, int]]) -> Work:
         """Of one launch over `rows` of (positions that have KV, new positions)."""
         spec, kv = self.model.spec, self.kv_bytes_per_token
-        moved, flops = self.model.weight_bytes, 0
+        count = tokens = read = pairs = 0
         for start, new in rows:
-            moved += (start + new) * kv + new * kv
-            seen = new * start + new * (new + 1) // 2  # pairs of query and key under the causal mask
-            flops += 2 * self.model.layer_parameters * new + 2 * spec.hidden_size * spec.vocab_size
-            flops += 4 * spec.num_layers * spec.num_heads * spec.head_dim * seen
-        return Work(moved, flops)
+            count += 1
+            tokens += new
+            read += start + new
+            pairs += new * start + new * (new + 1) // 2  # of query and key under the causal mask
+        flops = 2 * self.model.layer_parameters * tokens + 2 * spec.hidden_size * spec.vocab_size * count
+        flops += 4 * spec.num_layers * spec.num_heads * spec.head_dim * pairs
+        return Work(self.model.weight_bytes + (read + tokens) * kv, flops)
 
     def step_ms(self, step: Step) -> float:
         block_size = step.scheduled.pool.block_size

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from engine.clock import Clock
 from engine.contiguous import measure_waste
 from engine.events import RowsIdle, RunReserved, SwappedIn, SwappedOut, Waited
-from engine.snapshot import Snapshot
+from engine.snapshot import Batch, Snapshot
 from engine.spread import Spread, spread
 from engine.timeline import Step
 
@@ -47,6 +47,18 @@ class Usage:
     idle_row_share: float | None
     peak_kv_bytes: int | None
     swapped: Swapped
+
+
+def written_slots(batch: Batch, block_size: int) -> int:
+    """Slots with KV in the blocks of the running requests; a block that several own counts once."""
+    full: set[int] = set()
+    tails: dict[int, int] = {}
+    for computed, table in zip(batch.computed, batch.tables, strict=True):
+        blocks, filled = divmod(computed, block_size)
+        full.update(table[:blocks])
+        if filled and blocks < len(table):  # a broken law is told by the laws
+            tails[table[blocks]] = max(filled, tails.get(table[blocks], 0))
+    return len(full) * block_size + sum(filled for block, filled in tails.items() if block not in full)
 
 
 @dataclass(slots=True)
@@ -97,7 +109,7 @@ class UsageMeter:
             self._reserved.append(waste.reserved)
             self._external.append(waste.external)
             return
-        written = sum(fill for fill, owners in zip(pool.fill, pool.ref_count, strict=True) if owners)
+        written = written_slots(snapshot.requests.batch, pool.block_size)
         self._written.append(written)
         self._internal.append(pool.owned * pool.block_size - written)
 

@@ -68,6 +68,76 @@ def test_run_a_trace_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert "r2:12" in table and "r4" in table and "(length)" in table
 
 
+TIGHT = ("memory_pressure", "--model", "toy")
+MODELLED = ("--clock", "SmolLM2-135M@L4", "--overhead-ms", "1", "--ttft-ms", "1e6", "--tpot-ms", "1e6")
+
+
+def test_metrics_carry_their_clock(capsys: pytest.CaptureFixture[str]) -> None:
+    measured = json.loads(said(capsys, "run", *TIGHT, "--json"))["metrics"]
+    assert (measured["clock"], measured["clock_name"], measured["goodput"]) == ("measured", "measured", None)
+    toy_block = 8 * 2 * 2 * 2 * 32 * 4  # slots · (K and V) · layers · KV heads · head size · float32
+    assert measured["usage"]["peak_kv_bytes"] == 13 * toy_block
+    modelled = json.loads(said(capsys, "run", *TIGHT, *MODELLED, "--json"))["metrics"]
+    assert (modelled["clock"], modelled["clock_name"]) == ("modelled", "SmolLM2-135M@L4+1ms")
+    assert modelled["usage"]["peak_kv_bytes"] == 13 * 8 * 23_040
+    assert (modelled["goodput"]["met"], modelled["goodput"]["share"]) == (3, 1.0)
+    assert modelled["computed_tokens"] == measured["computed_tokens"]
+    assert {each["request"] for each in modelled["requests"]} == {"A", "B", "C"}
+
+
+def test_tables_say_what_there_is_no_data_on(capsys: pytest.CaptureFixture[str]) -> None:
+    table = said(capsys, "run", *TIGHT, *MODELLED)
+    assert "modelled: roofline of SmolLM2-135M@L4+1ms" in table
+    assert [line.split("│")[2].strip() for line in table.splitlines() if "slots reserved" in line] == ["no data"]
+    assert "100.0%" in next(line for line in table.splitlines() if "goodput, share" in line)
+    assert "goodput" not in said(capsys, "run", *TIGHT), "not asked for"
+
+
+def test_compare_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    sides = ("--a", "num_blocks=20", "--b", "num_blocks=14", "--b", "preemption=swap", "--set", "max_num_seqs=3")
+    answer = json.loads(said(capsys, "compare", *TIGHT, *sides, *MODELLED, "--json"))
+    assert answer["settings"] == {"num_blocks": [20, 14], "preemption": ["recompute", "swap"]}
+    assert (answer["identical"], answer["outputs_differ"]) == (False, [])
+    first = answer["first_difference"]
+    assert (first["step"], first["kind"], first["request"]) == (2, "admission", "C")
+    assert first["a"]["admitted"] and first["a"]["tokens"] > 0 and first["a"]["limit"] is None
+    assert first["b"]["waits"] == first["b"]["limit"] == {"limit": "blocks", "need": 4, "have": 2, "behind": None}
+    assert "lets it wait (blocks, 4 needed, 2 free)" in first["why"]
+    for side, blocks in (("a", 20), ("b", 14)):
+        assert (answer[side]["config"]["num_blocks"], answer[side]["config"]["max_num_seqs"]) == (blocks, 3)
+        assert answer[side]["metrics"]["clock"] == answer["clock"] == "modelled"
+    a, b = answer["a"]["metrics"], answer["b"]["metrics"]
+    assert answer["difference"]["ttft.max"] == b["ttft"]["max"] - a["ttft"]["max"] > 0
+    assert answer["difference"]["usage.swapped.bytes"] is None, "a swaps nothing: there is no difference to state"
+    assert answer["difference"]["steps"] == answer["b"]["steps"] - answer["a"]["steps"]
+
+
+def test_compare_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    table = said(capsys, "compare", *TIGHT, "--b", "max_num_seqs=1", *MODELLED)
+    assert "max_num_seqs: a 4, b 1." in table and "sequence limit, 1 of 1 running" in table
+    assert "Both give the same tokens to every request." in table
+    steps = next(line for line in table.splitlines() if line.startswith("│steps  "))
+    a, b, difference = (int(cell) for cell in steps.strip("│").split("│")[1:])
+    assert b - a == difference > 0
+
+
+def test_compare_says_when_nothing_differs(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = json.loads(said(capsys, "compare", *TIGHT, "--b", "watermark=0.01", *MODELLED, "--json"))
+    assert (answer["identical"], answer["first_difference"]) == (True, None)
+    assert {value for value in answer["difference"].values() if value is not None} == {0}
+    assert "Both decide the same in all" in said(capsys, "compare", *TIGHT)
+
+
+def test_compare_gives_both_sides_of_a_trace_the_same_requests(capsys: pytest.CaptureFixture[str]) -> None:
+    """8 blocks of 16 hold 129 tokens at most: the trace is clipped to that on the larger side as well."""
+    trace = str(TRACES / "azure_2023_conv_head40.csv")
+    options = ("--model", "toy", "--first", "4", "--scale", "2", "--b", "num_blocks=9", "--json")
+    answer = json.loads(said(capsys, "compare", trace, *options))
+    lengths = [[each["prompt_tokens"] for each in answer[side]["metrics"]["requests"]] for side in "ab"]
+    assert lengths[0] == lengths[1] and 100 < max(lengths[0]) <= 128
+    assert any("clipped" in each or "cut" in each for each in answer["notices"]), answer["notices"]
+
+
 def test_a_law_or_claim_that_fails_is_a_failure(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     lines = ["title: {en: T, zh: T}", "summary: {en: S, zh: S}", "story: {en: S, zh: S}", "model: toy"]
     lines += ["requests: [{id: a, prompt: [5, 6], max_tokens: 2}]"]
@@ -94,6 +164,14 @@ def test_a_law_or_claim_that_fails_is_a_failure(capsys: pytest.CaptureFixture[st
         (("run", "three_requests", "--model", "toy", "--set", "blocks=3"), "no setting called blocks"),
         (("run", "three_requests", "--model", "toy", "--set", "num_blocks=3"), "could never finish"),
         (("run", "three_requests", "--model", "/nowhere/model.gguf"), "/nowhere/model.gguf"),
+        (("run", *TIGHT, "--clock", "sundial"), "no clock called sundial"),
+        (("run", *TIGHT, "--overhead-ms", "1"), "belongs to a modelled clock"),
+        (("run", *TIGHT, "--ttft-ms", "-1"), "ttft_ms is -1.0"),
+        (("compare", "nowhere", "--a", "num_blocks=20"), "neither a scenario nor a file called nowhere"),
+        (("compare", *TIGHT, "--a", "num_blocks"), "setting num_blocks is not of the form name=value"),
+        (("compare", *TIGHT, "--b", "blocks=3"), "no setting called blocks"),
+        (("compare", *TIGHT, "--b", "num_blocks=4"), "On side b: Request A needs"),
+        (("compare", *TIGHT, "--tpot-ms", "nan"), "tpot_ms is nan"),
         (("inspect", "nowhere.csv"), "nowhere.csv cannot be read"),
         (("inspect", "."), "cannot be read"),
         (("inspect", "Makefile"), "no column of prompt lengths"),
