@@ -24,6 +24,56 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "Request {id} is over already; there is nothing left to abort.",
         "请求 {id} 已经结束，无法再中止。",
     ),
+    "session.too_big": (
+        "{file} is larger than {limit} KB, so it is no session saved by kvscope.",
+        "{file} 大于 {limit} KB，不是 kvscope 保存的会话。",
+    ),
+    "session.not_text": (
+        "{file} is not UTF-8 text; choose a file saved by kvscope (.kvscope.json).",
+        "{file} 不是 UTF-8 文本；请选择 kvscope 保存的文件（.kvscope.json）。",
+    ),
+    "session.not_json": (
+        "{file} is not JSON (line {line}); choose a file saved by kvscope (.kvscope.json).",
+        "{file} 不是 JSON（第 {line} 行）；请选择 kvscope 保存的文件（.kvscope.json）。",
+    ),
+    "session.other_file": (
+        "{file} is JSON, but no kvscope session: it has no field kvscope. Choose a file saved by kvscope.",
+        "{file} 是 JSON，但不是 kvscope 会话：缺少 kvscope 字段。请选择 kvscope 保存的文件。",
+    ),
+    "session.version": (
+        "{file} has format {version}, but this kvscope reads format {known}; open it with the version that saved it.",
+        "{file} 的格式为 {version}，而此 kvscope 只读格式 {known}；请用保存它的版本打开。",
+    ),
+    "session.missing_field": (
+        "{file} lacks the field {field}; save the session again and open that file.",
+        "{file} 缺少字段 {field}；请重新保存会话并打开该文件。",
+    ),
+    "session.unknown_field": (
+        "{file} has a field {field} that kvscope does not know; remove it.",
+        "{file} 含有 kvscope 不认识的字段 {field}；请将其删除。",
+    ),
+    "session.bad_field": (
+        "{file} has a wrong value in {field}: {reason}.",
+        "{file} 的 {field} 取值有误：{reason}。",
+    ),
+    "session.model": (
+        "This session was saved on the model {model}, but {loaded} is running; choose {model} and open it again.",
+        "此会话保存时使用模型 {model}，当前运行的是 {loaded}；请选择 {model} 后再打开。",
+    ),
+    "session.trace": (
+        "This session steps your trace {name}; upload it under Your trace with {first} requests, lengths 1/{scale} and "
+        "{step_seconds} s a step, then open the session again.",
+        "此会话使用你的轨迹 {name}；请在“你的轨迹”中上传它，取 {first} 个请求、长度 1/{scale}、每步 {step_seconds} 秒，"
+        "然后再次打开会话。",
+    ),
+    "session.scenario": (
+        "This session steps the scenario {scenario}, which this kvscope does not have; it has: {known}.",
+        "此会话使用场景 {scenario}，而此 kvscope 没有该场景；现有：{known}。",
+    ),
+    "session.changed": (
+        "{name} has changed since this session was saved, so its steps would be others; start it again.",
+        "自保存此会话以来 {name} 已改变，其步骤会不同；请重新开始。",
+    ),
     "page.unexpected": (
         "Something went wrong here ({reason}); reload the page to go on. The server's log has the details.",
         "这里出了问题（{reason}）；请刷新页面继续。详情见服务器日志。",

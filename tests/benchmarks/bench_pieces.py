@@ -13,7 +13,8 @@ from pages.figures.block_tables import block_tables
 from pages.figures.free_queue import free_queue
 from pages.figures.pool import pool
 from pages.figures.schedule import schedule
-from pages.ui.frame import frame
+from pages.ui.frame import first_open, pack
+from pages.ui.scene import Scene
 from pages.ui.theme import LIGHT
 from scenarios.traces.read import read
 from tests.benchmarks.report import median, report
@@ -40,7 +41,7 @@ def main() -> None:
     }
 
     def whole() -> dict[str, object]:
-        return frame(steps, cursor, None, LIGHT, "en", CONFIG, initial=engine.initial)
+        return pack([Scene(steps, cursor, engine.initial, CONFIG, LIGHT, "en")], first_open())
 
     rows: list[tuple[str, str, str, bool | None]] = []
     for name, build in builders.items():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -16,6 +16,7 @@ from engine.runner import RunnerOutput, ScriptedRunner
 from engine.scheduler import Plan
 from engine.snapshot import Snapshot
 from engine.timeline import KernelRecord, KernelRow, NextToken, Step
+from scenarios.schema import RequestEntry
 
 HEADS = 9
 TOP = tuple(NextToken(token, f" word{token}", 0.5 / (token + 1)) for token in range(5))
@@ -47,6 +48,32 @@ class FakeKernelRunner(ScriptedRunner):
         record = KernelRecord("fake", 14, 30, HEADS, 3, 64, tuple(rows), tolerance=1e-4)
         text = {request.id: f"text of <{request.id}> & more" for request in requests}
         return replace(output, kernel=record, text=text)
+
+
+@dataclass(frozen=True)
+class ScriptedWorkload:
+    """Stands for a `Workload` where no model is needed: every request emits a script of its own."""
+
+    config: EngineConfig
+    requests: tuple[RequestSpec, ...]
+    key: str = "w"
+    scripted: tuple[str, ...] = ()
+    scenario: str | None = None
+    trace: None = None
+
+    def engine(self, config: EngineConfig) -> Engine:
+        engine = Engine(config, ScriptedRunner())
+        for request in self.requests:
+            engine.add(request)
+        return engine
+
+    def request(self, entry: RequestEntry) -> RequestSpec:
+        assert isinstance(entry.prompt, tuple)
+        prompt = tuple(token for token in entry.prompt if isinstance(token, int))
+        return RequestSpec(entry.id, prompt, entry.max_tokens, output=tuple(range(9000, 9000 + entry.max_tokens)))
+
+    def prompts(self, added: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
+        return {name: f"prompt of {name}" for name in [*(each.id for each in self.requests), *added]}
 
 
 class Run:

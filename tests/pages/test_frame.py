@@ -8,25 +8,31 @@ from typing import Any
 
 import pytest
 
+from engine.events import BlockAllocated
 from engine.timeline import LawResult
 from pages.figures.marks import Selection
-from pages.ui.frame import frame
+from pages.ui.frame import PANELS, cards, first_open, pack, parts
+from pages.ui.scene import Scene
 from pages.ui.text import LANGS, Lang
-from pages.ui.theme import DARK, LIGHT, Palette
+from pages.ui.theme import DARK, LIGHT
 from tests.pages.fakes import RUNS, Run, lanes, pressure
 
 MAX_KB = 70
+ALL = [panel.name for panel in PANELS]
 
 
-def build(
-    run: Run,
-    cursor: int,
-    selection: Selection | None = None,
-    lang: Lang = "en",
-    palette: Palette = LIGHT,
-    **more: Any,
-) -> dict[str, Any]:
-    return frame(run.steps, cursor, selection, palette, lang, run.config, initial=run.initial, **more)
+def scene(run: Run, cursor: int, selection: Selection | None = None, **more: Any) -> Scene:
+    defaults: dict[str, Any] = {"palette": LIGHT, "lang": "en"}
+    return Scene(run.steps, cursor, run.initial, run.config, selection=selection, **defaults | more)
+
+
+def build(run: Run, cursor: int, selection: Selection | None = None, **more: Any) -> dict[str, Any]:
+    """Every part of a frame, those of closed panels too."""
+    return parts(scene(run, cursor, selection, **more), ALL)
+
+
+def tiles(run: Run, cursor: int) -> dict[str, Any]:
+    return {tile["id"]: tile for tile in build(run, cursor)["strip"]["tiles"]}
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -35,42 +41,34 @@ def test_serialisable_at_every_step(name: str, lang: Lang) -> None:
     run = RUNS[name]()
     for cursor in range(-1, len(run.steps), max(1, len(run.steps) // 8)):
         for selection in (None, Selection("request", "A"), Selection("block", 2)):
-            json.dumps(build(run, cursor, selection, lang, DARK), allow_nan=False)
-
-
-@pytest.mark.parametrize("name", ["pressure", "lanes"])
-def test_at_most_70_kb_a_step(name: str) -> None:
-    run = RUNS[name]()
-    for cursor in range(-1, len(run.steps)):
-        data = build(run, cursor, prompts={view.id: "word " * 200 for view in run.steps[-1].snapshot.requests})
-        assert len(json.dumps(data, ensure_ascii=False).encode()) < MAX_KB * 1000
+            json.dumps(build(run, cursor, selection, lang=lang, palette=DARK), allow_nan=False)
 
 
 def test_before_the_first_step() -> None:
     data = build(lanes(), -1)
-    assert data["step"] == -1
     assert data["requests"]["rows"] == []
     assert data["laws"]["state"] == "unchecked"
     assert data["why"]["sentences"]
-    assert {tile["id"]: tile["value"] for tile in data["kpis"]}["pool"] == "0"
+    assert tiles(lanes(), -1)["pool"]["value"] == "0"
+    assert data["head"]["moved"] == []
 
 
 def test_kpis_repeat_the_snapshot() -> None:
     run = pressure()
     for cursor, step in enumerate(run.steps):
-        tiles = {tile["id"]: tile for tile in build(run, cursor)["kpis"]}
-        assert tiles["requests"]["value"] == str(len(step.snapshot.running))
-        assert tiles["tokens"]["value"] == str(sum(step.scheduled_tokens.values()))
-        assert tiles["blocks"]["value"] == str(step.scheduled.budgets.blocks.used)
-        assert tiles["pool"]["value"] == str(step.snapshot.pool.owned)
-        binding = [name for name in ("tokens", "blocks", "sequences") if tiles[name]["binds"]]
+        shown = tiles(run, cursor)
+        assert shown["requests"]["value"] == str(len(step.snapshot.running))
+        assert shown["tokens"]["value"] == str(sum(step.scheduled_tokens.values()))
+        assert shown["blocks"]["value"] == str(step.scheduled.budgets.blocks.used)
+        assert shown["pool"]["value"] == str(step.snapshot.pool.owned)
+        binding = [name for name in ("tokens", "blocks", "sequences") if shown[name]["binds"]]
         assert binding == ([step.scheduled.budgets.binding] if step.scheduled.budgets.binding else [])
 
 
 def test_queue_header_sums_to_the_pool() -> None:
     run = pressure()
     for cursor in range(len(run.steps)):
-        left, _, total = build(run, cursor)["panels"]["queue"]["sub"].partition(" = ")
+        left, _, total = build(run, cursor)["queue"]["sub"].partition(" = ")
         assert sum(int(part.split()[0]) for part in left.split(" + ")) == int(total) == run.config.usable_blocks
 
 
@@ -83,7 +81,7 @@ def test_law_badge_tells_unchecked_from_holding() -> None:
     broken = replace(step, laws=(*step.laws[:2], LawResult(3, False, broken_by="block 7"), *step.laws[3:]))
     changed = [*run.steps[:2], broken, *run.steps[3:]]
     for lang, badge in (("en", "law 3 broken by block 7"), ("zh", "定律 3 被违反：块 7")):
-        data = frame(changed, 2, None, LIGHT, lang, run.config, initial=run.initial)  # type: ignore[arg-type]
+        data = parts(Scene(changed, 2, run.initial, run.config, LIGHT, lang), ())  # type: ignore[arg-type]
         assert data["laws"]["badge"] == badge
         assert data["laws"]["items"][2]["state"] == "broken"
 
@@ -117,19 +115,71 @@ def test_kernel_panel_without_a_model_says_so() -> None:
     assert build(run, 0)["kernel"]["empty"].startswith("Scripted run")
 
 
-def test_unchanged_panels_are_byte_identical_for_another_selection_of_nothing() -> None:
-    run = lanes()
-    first, second = (json.dumps(build(run, 4)["panels"]) for _ in range(2))
-    assert first == second
-
-
-def test_flags_are_passed_on() -> None:
-    data = build(lanes(), 0, running=True, done=True, ack=7, notice="toy model")
-    assert (data["running"], data["done"], data["ack"], data["notice"]) == (True, True, 7, "toy model")
-
-
-def test_every_panel_has_words_for_screen_readers() -> None:
+def test_every_diagram_has_words_for_screen_readers() -> None:
     run = pressure()
+    diagrams = [panel.name for panel in PANELS if panel.kind in ("figure", "kernel")]
     for cursor in (-1, 0, len(run.steps) - 1):
         for lang in LANGS:
-            assert all(panel["alt"] for panel in build(run, cursor, lang=lang)["panels"].values())
+            data = build(run, cursor, lang=lang)
+            assert all(data[name]["alt"] for name in diagrams)
+
+
+def test_every_panel_lies_in_a_card_and_one_of_each_is_open() -> None:
+    for lang in LANGS:
+        shown = cards(lang)
+        assert sorted(panel["name"] for card in shown for panel in card["panels"]) == sorted(ALL)
+        assert all(panel["title"] for card in shown for panel in card["panels"])
+    assert sorted(first_open()) == sorted(card["panels"][0]["name"] for card in cards("en"))
+
+
+def test_the_blocks_handed_out_are_named_for_the_eye() -> None:
+    run = pressure()
+    step = run.first(BlockAllocated)
+    allocated = [f"block:{event.block}" for event in run.steps[step].events if isinstance(event, BlockAllocated)]
+    assert build(run, step)["head"]["moved"] == allocated
+
+
+class TestPack:
+    def test_only_open_panels_travel(self) -> None:
+        names = pack([scene(lanes(), 3)], ["pool"])["frames"][0]["parts"]
+        assert set(names) == {"strip", "laws", "head", "pool"}
+
+    def test_a_part_travels_once_and_not_at_all_if_known(self) -> None:
+        run = lanes()
+        both = pack([scene(run, 3), scene(run, 3)], first_open())
+        first, second = both["frames"]
+        assert first == second
+        assert set(both["parts"]) == set(first["parts"].values())
+        again = pack([scene(run, 3)], first_open(), known=both["parts"].keys())
+        assert (again["frames"], again["parts"]) == ([first], {})
+
+    def test_a_changed_part_has_another_name(self) -> None:
+        run = lanes()
+        names = [frame["parts"] for frame in pack([scene(run, 3), scene(run, 4)], first_open())["frames"]]
+        assert names[0]["schedule"] != names[1]["schedule"]
+
+    def test_what_did_not_change_between_steps_keeps_its_name(self) -> None:
+        """A decode step that takes no block leaves the free queue as it was."""
+        run = lanes()
+        quiet = next(
+            index
+            for index in range(1, len(run.steps))
+            if run.steps[index].snapshot.pool.free_queue == run.steps[index - 1].snapshot.pool.free_queue
+            and not scene(run, index).marks
+            and not scene(run, index - 1).marks
+        )
+        names = [
+            frame["parts"] for frame in pack([scene(run, quiet - 1), scene(run, quiet)], first_open())["frames"]
+        ]
+        assert names[0]["queue"] == names[1]["queue"]
+
+    @pytest.mark.parametrize("name", ["pressure", "lanes", "crowd"])
+    def test_a_step_is_light(self, name: str) -> None:
+        """As a browser with the step before gets it, however long the prompts."""
+        run = RUNS[name]()
+        known: set[str] = set()
+        for cursor in range(len(run.steps)):
+            prompts = {view.id: "word " * 200 for view in run.steps[-1].snapshot.requests}
+            packed = pack([scene(run, cursor, prompts=prompts)], first_open(), known)
+            known = set(packed["frames"][0]["parts"].values())
+            assert len(json.dumps(packed, ensure_ascii=False).encode()) < MAX_KB * 1000

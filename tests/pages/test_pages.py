@@ -10,6 +10,7 @@ from unittest.mock import patch
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from pages.figures.marks import Selection
 from pages.ui import models, workload
 from pages.ui.session import REGISTRY
 
@@ -32,10 +33,11 @@ def open_page(page: str = "", **query: str) -> AppTest:
 
 
 def frame(test: AppTest) -> dict[str, Any]:
-    """What the stage was given to draw."""
+    """What the stage was given to draw: the step in view."""
     (stage,) = test.get("bidi_component")
     data: dict[str, Any] = json.loads(stage.proto.json)
-    return data
+    (shown,) = data["frames"]
+    return {**data, "step": shown["step"]}
 
 
 def metrics(test: AppTest) -> dict[str, str]:
@@ -58,6 +60,7 @@ def test_link_opens_scenario_step_and_language() -> None:
     assert not test.exception
     shown = frame(test)
     assert (shown["step"], shown["last"], shown["lang"]) == (3, 3, "zh")
+    assert shown["select"] is None
     assert test.session_state["scenario"] == "memory_pressure"
 
 
@@ -81,7 +84,7 @@ def test_nonsense_in_the_link_opens_a_page_all_the_same(query: dict[str, str]) -
 def test_a_rerun_runs_no_step_and_loads_nothing_again() -> None:
     test = open_page(scenario="three_requests", step="2")
     visit = session_of(test)
-    with patch.object(workload, "start", side_effect=AssertionError("a second engine")):
+    with patch.object(workload, "Engine", side_effect=AssertionError("a second engine")):
         test.run()
         test.run()
     assert session_of(test) is visit
@@ -90,8 +93,36 @@ def test_a_rerun_runs_no_step_and_loads_nothing_again() -> None:
 
 def test_two_tabs_share_nothing() -> None:
     one, two = open_page(), open_page()
+    session_of(one).want(2)
+    assert session_of(one).wait_for(2, TIMEOUT)
     session_of(one).seek(2)
-    assert session_of(two).cursor == -1
+    session_of(one).select(Selection("block", 3))
+    assert (session_of(two).cursor, session_of(two).last, session_of(two).selection) == (-1, -1, None)
+
+
+@pytest.mark.parametrize(
+    ("asked", "selection"),
+    [
+        ("request:A", Selection("request", "A")),
+        ("block:3", Selection("block", 3)),
+        ("request:nobody", None),
+        ("block:99999", None),
+        ("block:-1", None),
+        ("\0", None),
+    ],
+)
+def test_link_selects(asked: str, selection: Selection | None) -> None:
+    test = open_page(scenario="three_requests", select=asked)
+    assert not test.exception
+    assert session_of(test).selection == selection
+
+
+def test_a_visit_that_was_dropped_starts_again() -> None:
+    test = open_page(scenario="three_requests", step="3")
+    REGISTRY.close(test.session_state["visitor"])
+    test.run()
+    assert not test.exception
+    assert session_of(test) is not None
 
 
 def test_changing_the_scenario_starts_it_afresh() -> None:
