@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from urllib.parse import urlencode
 
 import streamlit as st
 
@@ -14,9 +15,13 @@ from engine.errors import UserError
 from engine.model.load import LoadedModel
 from pages.figures.marks import Selection
 from pages.ui import theme
+from pages.ui.by_hand import configure, drawer
 from pages.ui.feed import first
 from pages.ui.model_choice import model_choice, offer_real_model, use_model
+from pages.ui.models import SMOLLM2, TOY
 from pages.ui.session import REGISTRY, Session
+from pages.ui.session_file import SessionFile, restore, workload_of
+from pages.ui.settings import changes_between, from_link, to_link
 from pages.ui.shell import language_switch, menu, shell, visitor
 from pages.ui.stage import event, mount
 from pages.ui.text import Lang, t
@@ -34,13 +39,19 @@ def main() -> None:
         menu("step", lang)
         scenario = _scenario_choice(lang)
         choice = model_choice(lang)
+        change = st.container(width="content")
         st.space("stretch")
         language_switch(lang)
     offer_real_model(choice, lang)
     loaded = use_model(choice, lang)
     session = _session(scenario, choice, loaded, lang)
-    if session is not None:
-        _stage(session, lang)
+    if session is None:
+        return
+    with change:
+        opened = drawer(session, _address(session, lang), lang)
+    if opened is not None:
+        _open(opened)
+    _stage(session, lang)
 
 
 def _scenario_choice(lang: Lang) -> str:
@@ -53,6 +64,7 @@ def _scenario_choice(lang: Lang) -> str:
         asked = st.query_params.get("scenario", DEFAULT_SCENARIO)
         state["start_step"] = _whole_number(st.query_params.get("step", ""))
         state["start_select"] = st.query_params.get("select", "")
+        state["start_cfg"] = st.query_params.get("cfg", "")
         if asked not in options:
             st.toast(t("page.no_scenario", lang, name=asked))
             asked = DEFAULT_SCENARIO
@@ -78,8 +90,13 @@ def _whole_number(text: str) -> int | None:
 
 def _session(scenario: str, choice: str, loaded: LoadedModel, lang: Lang) -> Session | None:
     """This visitor's session over the chosen workload; a workload that cannot run is said in a sentence."""
+    state = st.session_state
     try:
-        trace: TraceChoice | None = st.session_state.get("trace")
+        trace: TraceChoice | None = state.get("trace")
+        if saved := state.pop("restore", None):
+            restored = restore(saved, workload_of(saved, choice, loaded, trace))
+            REGISTRY.put(visitor(), restored)
+            return restored
         if trace is not None and scenario == trace.key:
             workload = trace.workload(choice, loaded)
         else:
@@ -88,14 +105,53 @@ def _session(scenario: str, choice: str, loaded: LoadedModel, lang: Lang) -> Ses
     except UserError as error:
         st.error(t(error.key, lang, **error.params))
         return None
-    first_step = st.session_state.pop("start_step", None)
+    if asked := state.pop("start_cfg", ""):
+        _configure(session, asked, lang)
+    first_step = state.pop("start_step", None)
     if first_step:
         session.want(first_step - 1)
         session.wait_for(first_step - 1, FIRST_WAIT_SECONDS)
         session.seek(first_step - 1)
-    if asked := st.session_state.pop("start_select", ""):
+    if asked := state.pop("start_select", ""):
         session.select(_selection(asked, session))
     return session
+
+
+def _configure(session: Session, asked: str, lang: Lang) -> None:
+    """The settings of a link; what cannot be is said, and the scenario's own stay."""
+    try:
+        configure(session, from_link(asked, session.workload.config, session.workload.loaded.spec))
+    except UserError as error:
+        st.toast(t("settings.bad_link", lang, reason=t(error.key, lang, **error.params)))
+
+
+def _open(saved: SessionFile) -> None:
+    """Turns the page to a session file's scenario and model; `_session` then restores the rest."""
+    state = st.session_state
+    state["restore"] = saved
+    trace: TraceChoice | None = state.get("trace")
+    if saved.scenario in load.library():
+        state["scenario"] = saved.scenario
+    elif trace is not None and saved.trace is not None:
+        state["scenario"] = trace.key
+    if saved.model in (SMOLLM2, TOY):
+        state["model"] = saved.model
+    st.rerun()
+
+
+def _link(session: Session, lang: Lang) -> dict[str, str]:
+    """What the address holds besides step and selection, which the stage knows best."""
+    state = st.session_state
+    link = {"scenario": state["scenario"], "model": state["model"], "lang": lang}
+    changes = changes_between(session.workload.config, session.config)
+    return link | ({"cfg": to_link(changes)} if changes else {})
+
+
+def _address(session: Session, lang: Lang) -> str:
+    query = _link(session, lang) | {"step": str(session.cursor + 1)}
+    if session.selection is not None:
+        query["select"] = f"{session.selection.kind}:{session.selection.id}"
+    return f"{(st.context.url or '').split('?')[0]}?{urlencode(query)}"
 
 
 def _selection(asked: str, session: Session) -> Selection | None:
@@ -113,10 +169,8 @@ def _selection(asked: str, session: Session) -> Selection | None:
 def _stage(session: Session, lang: Lang) -> None:
     if REGISTRY.find(visitor()) is not session:  # idle for too long: the whole page starts anew
         st.rerun()
-    state = st.session_state
-    link = {"scenario": state["scenario"], "model": state["model"], "lang": lang}
     palette = theme.palette(st.context.theme.type or "light")
-    mount(first(visitor(), session, palette, lang, link), key=STAGE, on_lost=_on_lost)
+    mount(first(visitor(), session, palette, lang, _link(session, lang)), key=STAGE, on_lost=_on_lost)
 
 
 def _on_lost() -> None:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from engine.metrics import measure
 from pages.figures.attention import attention, attention_alt
+from pages.figures.batch import batch, batch_alt
 from pages.figures.block_tables import MAX_ROWS, block_tables, relevant
 from pages.figures.free_queue import free_queue
+from pages.figures.hash_chains import chains_alt, hash_chains
+from pages.figures.latency import clock_label, latency, latency_alt
 from pages.figures.marks import GLYPHS, MarkKind, Marks
 from pages.figures.pool import pool, ring_color
 from pages.figures.schedule import schedule
@@ -71,6 +75,53 @@ def schedule_panel(scene: Scene) -> Json:
             chip("legend.decode", palette.decode, lang),
             chip("legend.preempted", palette.preempted, lang, hatch=palette.card),
             chip("legend.waiting", palette.free_line, lang, thin=True),
+        ],
+    }
+
+
+def chains_panel(scene: Scene) -> Json:
+    lang, palette = scene.lang, scene.palette
+    return {
+        "sub": t("panel.chains_sub", lang),
+        "figure": hash_chains(scene.snapshot, scene.marks, scene.selection, palette, lang),
+        "alt": chains_alt(scene.snapshot, lang),
+        "legend": [
+            chip("legend.cached", palette.cached, lang),
+            chip("legend.stranded", palette.card, lang, outline=palette.evicted),
+        ],
+    }
+
+
+def batch_panel(scene: Scene) -> Json:
+    lang, palette, step = scene.lang, scene.palette, scene.step
+    in_flight = step.scheduled if step is not None else scene.initial
+    order = list(step.scheduled_tokens) if step is not None else []
+    return {
+        "sub": t("panel.batch_sub", lang),
+        "figure": batch(in_flight, order, scene.selection, palette, lang),
+        "alt": batch_alt(in_flight, order, lang),
+        "legend": [
+            chip("legend.context", palette.cached, lang),
+            chip("legend.prefill", palette.used, lang),
+            chip("legend.recompute", palette.used, lang, hatch=palette.card),
+            chip("legend.decode", palette.decode, lang),
+        ],
+    }
+
+
+def latency_panel(scene: Scene) -> Json:
+    """On the measured clock: what the steps took on this machine."""
+    lang, palette = scene.lang, scene.palette
+    metrics = measure(scene.steps[: scene.cursor + 1])
+    return {
+        "sub": t("panel.latency_sub", lang, clock=clock_label(metrics, lang)),
+        "figure": latency(metrics, scene.selection, palette, lang),
+        "alt": latency_alt(metrics, lang),
+        "legend": [
+            chip("legend.waiting", palette.free_line, lang, thin=True),
+            chip("legend.first_token", palette.used, lang),
+            chip("legend.gap", palette.decode, lang),
+            chip("legend.largest_gap", palette.preempted, lang, hatch=palette.card),
         ],
     }
 

@@ -13,7 +13,16 @@ from typing import Any, Literal, NamedTuple
 
 from engine.events import BlockAllocated
 from pages.ui import panels
-from pages.ui.figure_panels import kernel_panel, pool_panel, queue_panel, schedule_panel, tables_panel
+from pages.ui.figure_panels import (
+    batch_panel,
+    chains_panel,
+    kernel_panel,
+    latency_panel,
+    pool_panel,
+    queue_panel,
+    schedule_panel,
+    tables_panel,
+)
 from pages.ui.scene import Scene
 from pages.ui.text import Lang, t
 from pages.ui.why import Sentence, sentences
@@ -36,6 +45,10 @@ def _why(scene: Scene) -> Json:
     return panels.why(_happened(scene), scene.palette, scene.lang)
 
 
+def _story(scene: Scene) -> Json:
+    return panels.story(scene.steps[: scene.cursor + 1], scene.selection, scene.palette, scene.lang)
+
+
 def _requests(scene: Scene) -> Json:
     return panels.request_table(scene.step, scene.snapshot, scene.selection, scene.lang)
 
@@ -45,8 +58,12 @@ PANELS: tuple[Panel, ...] = (
     Panel("tables", "tables", "figure", tables_panel),
     Panel("requests", "tables", "table", _requests),
     Panel("pool", "pool", "figure", pool_panel),
+    Panel("chains", "pool", "figure", chains_panel),
     Panel("schedule", "schedule", "figure", schedule_panel),
+    Panel("batch", "schedule", "figure", batch_panel),
+    Panel("latency", "schedule", "figure", latency_panel),
     Panel("why", "why", "sentences", _why),
+    Panel("story", "why", "sentences", _story),
     Panel("kernel", "kernel", "kernel", kernel_panel),
     Panel("queue", "queue", "figure", queue_panel),
 )

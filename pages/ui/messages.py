@@ -144,6 +144,11 @@ PANELS: dict[str, tuple[str, str]] = {
     "legend.shared": ("shared ×n", "共享 ×n"),
     "legend.cached": ("free, cached", "空闲有缓存"),
     "legend.empty": ("free, empty", "空闲为空"),
+    "legend.stranded": ("out of reach", "无法到达"),
+    "legend.context": ("read", "读取"),
+    "legend.first_token": ("to the first token", "到首令牌"),
+    "legend.gap": ("gap between tokens", "令牌间隔"),
+    "legend.largest_gap": ("largest gap", "最大间隔"),
     "legend.new": ("new", "新分配"),
     "legend.hit": ("hit", "命中"),
     "legend.copied": ("copied", "复制"),
@@ -327,8 +332,8 @@ FIGURES: dict[str, tuple[str, str]] = {
     ),
     "figure.ms": ("{ms} ms", "{ms} 毫秒"),
     "figure.no_token": ("no token yet", "尚无令牌"),
-    "figure.ttft": ("TTFT {ttft}", "TTFT {ttft}"),
-    "figure.latency": ("TTFT {ttft} · TPOT {tpot}", "TTFT {ttft} · TPOT {tpot}"),
+    "figure.ttft": ("TTFT {ttft}", "首令牌 {ttft}"),
+    "figure.latency": ("TTFT {ttft} · TPOT {tpot}", "首令牌 {ttft} · 每令牌 {tpot}"),
     "hover.latency": (
         "<b>{id}</b>: {tokens} tokens out<br>waited {queue}, first token after {ttft} (TTFT)<br>"
         "{tpot} per further token (TPOT), largest gap {worst}<br>end to end {e2e}, suspended {suspended}",

@@ -10,6 +10,7 @@ from engine.snapshot import Budget, RequestView, Snapshot
 from engine.timeline import KernelRecord, KernelRow, LawResult, Step
 from pages.figures.block_tables import relevant
 from pages.figures.marks import Selection
+from pages.ui.story import story as life
 from pages.ui.text import Lang, number, plural, t
 from pages.ui.theme import Palette
 from pages.ui.why import Sentence, wait_text
@@ -18,6 +19,7 @@ Json = dict[str, Any]
 
 NUM_LAWS = 10
 TABLE_ROWS = 60
+STORY_LINES = 120
 TEXT_CHARACTERS = 260
 TOKEN_CHARACTERS = 16
 _TONES = {
@@ -178,6 +180,35 @@ def why(happened: Sequence[Sentence], palette: Palette, lang: Lang) -> Json:
     """What happened, a sentence each; where in vLLM it is done is named once for neighbours that share it."""
     before = [None, *happened]
     return {"sentences": [_sentence(*pair, palette, lang) for pair in zip(before, happened, strict=False)]}
+
+
+def story(steps: Sequence[Step], selection: Selection | None, palette: Palette, lang: Lang) -> Json:
+    """The life of what is selected, newest line first; each line leads to its step."""
+    if selection is None:
+        return {"sentences": [{"tone": "wait", "color": palette.muted, "text": t("story.select", lang)}]}
+    name = t(f"control.selected_{selection.kind}", lang, id=selection.id)
+    lines = life(steps, selection, lang)[-STORY_LINES:]
+    if not lines:
+        return {"sentences": [{"tone": "wait", "color": palette.muted, "text": t("story.none", lang, name=name)}]}
+    return {
+        "sub": t("story.title", lang, name=name),
+        "sentences": [
+            {
+                "tone": line.tone,
+                "color": getattr(palette, _TONES[line.tone]),
+                "text": line.text,
+                "step": line.first,
+                "label": t(
+                    "story.step.one" if line.first == line.last else "story.step.many",
+                    lang,
+                    first=line.first,
+                    last=line.last,
+                ),
+                "title": t("story.jump", lang, step=line.first),
+            }
+            for line in reversed(lines)
+        ],
+    }
 
 
 def _sentence(before: Sentence | None, item: Sentence, palette: Palette, lang: Lang) -> Json:

@@ -12,10 +12,11 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
+from engine.config import EngineConfig
 from engine.engine import Engine
 from engine.timeline import Step
 from pages.figures.marks import Selection
-from pages.ui.edits import Edit, added, branched, replay
+from pages.ui.edits import Edit, added, branched, configured, replay
 from pages.ui.workload import Workload
 
 _LOG = logging.getLogger("kvscope")
@@ -50,6 +51,11 @@ class Session:
     def last(self) -> int:
         """Index of the newest step computed."""
         return len(self.steps) - 1
+
+    @property
+    def config(self) -> EngineConfig:
+        """The configuration this run goes by, with what was changed by hand."""
+        return configured(self.workload, self.edits)
 
     @property
     def is_over(self) -> bool:

@@ -1,4 +1,4 @@
-"""The settings drawer: every field of `EngineConfig` as a control, and the changes as the text of a link."""
+"""The settings form: every field of `EngineConfig` as a control, and the changes as the text of a link."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import streamlit as st
 from engine.config import CHOICES, RANGES, EngineConfig
 from engine.errors import UserError
 from engine.model.spec import LlamaSpec
-from engine.model_runner import fit_to_model
 from pages.ui.settings_messages import MESSAGES
 from pages.ui.text import Lang, t
 from scenarios.run import setting
@@ -71,32 +70,29 @@ def changed(base: EngineConfig, changes: Changes, spec: LlamaSpec) -> EngineConf
     size = config.num_blocks * config.block_size * spec.kv_floats_per_token * FLOAT_BYTES / 1e6
     if size > MAX_KV_MB:
         raise SettingsError("settings.too_much_kv", blocks=config.num_blocks, size=round(size), limit=MAX_KV_MB)
-    return fit_to_model(config, spec)
+    return config
 
 
-def drawer(config: EngineConfig, base: EngineConfig, spec: LlamaSpec, lang: Lang) -> EngineConfig | None:
-    """The drawer over `config`; `base` is what the scenario has. The new configuration once one is asked for.
+def settings_form(config: EngineConfig, base: EngineConfig, spec: LlamaSpec, lang: Lang) -> EngineConfig | None:
+    """The form over `config`; `base` is what the scenario has. The new configuration once one is asked for.
 
-    What is not possible is said in the drawer, in a sentence, and changes nothing.
+    What is not possible is said there, in a sentence, and changes nothing.
     """
-    count = len(changes_between(base, config))
-    label = t("settings.open_changed", lang, n=count) if count else t("settings.open", lang)
-    with st.popover(label, width="content"):
-        st.caption(t("settings.hint", lang))
-        with st.form("settings", border=False):
-            wanted = _controls(config, lang)
-            apply, reset = st.columns(2)
-            applied = apply.form_submit_button(t("settings.apply", lang), type="primary", width="stretch")
-            undone = reset.form_submit_button(t("settings.reset", lang), disabled=not count, width="stretch")
-        if undone:
-            return base
-        if not applied:
-            return None
-        try:
-            chosen = changed(config, wanted, spec)
-        except UserError as error:
-            st.error(t("settings.refused", lang, reason=t(error.key, lang, **error.params)))
-            return None
+    st.caption(t("settings.hint", lang))
+    with st.form("settings", border=False):
+        wanted = _controls(config, lang)
+        apply, reset = st.columns(2)
+        applied = apply.form_submit_button(t("settings.apply", lang), type="primary", width="stretch")
+        undone = reset.form_submit_button(t("settings.reset", lang), disabled=config == base, width="stretch")
+    if undone:
+        return base
+    if not applied:
+        return None
+    try:
+        chosen = changed(config, wanted, spec)
+    except UserError as error:
+        st.error(t("settings.refused", lang, reason=t(error.key, lang, **error.params)))
+        return None
     return chosen if chosen != config else None
 
 

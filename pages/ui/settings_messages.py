@@ -1,10 +1,43 @@
-"""Words of the settings drawer: what each setting of the engine is, for people who meet it for the first time."""
+"""Words of the drawer: what is done by hand, and what each setting of the engine is."""
 
 from __future__ import annotations
 
 MESSAGES: dict[str, tuple[str, str]] = {
-    "settings.open": ("Settings", "设置"),
-    "settings.open_changed": ("Settings ({n} changed)", "设置（改动 {n} 项）"),
+    "settings.open": ("Change", "更改"),
+    "settings.open_changed": ("Change ({n} set)", "更改（已设 {n} 项）"),
+    "drawer.engine": ("Settings", "设置"),
+    "drawer.requests": ("Requests by hand", "手动增减请求"),
+    "drawer.visit": ("Link and file", "链接与文件"),
+    "byhand.when": (
+        "Takes effect before step {step}. Steps beyond that are dropped and computed anew.",
+        "在第 {step} 步之前生效；其后的步骤被丢弃并重新计算。",
+    ),
+    "byhand.id": ("Name", "名称"),
+    "byhand.max_tokens": ("Output tokens", "输出令牌数"),
+    "byhand.priority": ("Priority (low first)", "优先级（小者先）"),
+    "byhand.temperature": ("Temperature", "温度"),
+    "byhand.prompt": ("Prompt", "提示"),
+    "byhand.prompt_example": (
+        "The three most important things about tea are",
+        "The three most important things about tea are",
+    ),
+    "byhand.add": ("Add this request", "添加此请求"),
+    "byhand.which": ("A request that is not over", "未结束的请求"),
+    "byhand.copies": ("Copies", "副本数"),
+    "byhand.abort": ("Abort", "中止"),
+    "byhand.fork": ("Fork", "分叉"),
+    "byhand.undo": ("Take back the last", "撤销最后一项"),
+    "byhand.added": ("before step {step}: {id} added", "第 {step} 步之前：添加 {id}"),
+    "byhand.aborted": ("before step {step}: {id} aborted", "第 {step} 步之前：中止 {id}"),
+    "byhand.forked": ("before step {step}: {id} forked {n} times", "第 {step} 步之前：{id} 分叉 {n} 次"),
+    "byhand.refused": ("{field} cannot be taken: {reason}.", "{field} 不可用：{reason}。"),
+    "visit.link": ("Opens exactly this view on any machine:", "在任何机器上打开同一视图："),
+    "visit.link_lacks": (
+        "Requests added, forked or aborted by hand are not in the link; save the session to keep them.",
+        "手动添加、分叉或中止的请求不在链接中；请保存会话以保留它们。",
+    ),
+    "visit.save": ("Save session", "保存会话"),
+    "visit.open": ("Open a saved session (.kvscope.json)", "打开已保存的会话（.kvscope.json）"),
     "settings.apply": ("Run with these", "按此运行"),
     "settings.reset": ("As the scenario has it", "恢复场景设置"),
     "settings.hint": (

@@ -69,7 +69,7 @@ function select(stage, ref) {
   if (!ref) return;
   const cut = ref.indexOf(":");
   const kind = ref.slice(0, cut);
-  const id = kind === "block" ? Number(ref.slice(cut + 1)) : ref.slice(cut + 1);
+  const id = kind !== "request" ? Number(ref.slice(cut + 1)) : ref.slice(cut + 1);
   const now = stage.select;
   // A second click on the same thing lets go of it.
   setSelection(stage, now && now.kind === kind && now.id === id ? null : { kind, id });
@@ -124,7 +124,11 @@ function connect(stage) {
   };
   stage.chip.onclick = () => setSelection(stage, null);
   stage.laws.onclick = () => toggleLaws(stage, stage.lawsList.hidden);
-  const pick = (event) => select(stage, event.target.closest("[data-ref]")?.dataset.ref);
+  const pick = (event) => {
+    const jump = event.target.closest("[data-step].kv-jump");
+    if (jump) seek(stage, Number(jump.dataset.step));
+    else select(stage, event.target.closest("[data-ref]")?.dataset.ref);
+  };
   root.addEventListener("click", pick);
   root.addEventListener("keydown", (event) => {
     if ((event.key === "Enter" || event.key === " ") && event.target.dataset.ref) {

@@ -83,6 +83,12 @@ function drawSentences(stage, panel, part) {
 function sentenceItem(sentence) {
   const item = make("li", "");
   item.style.setProperty("--tone", sentence.color);
+  if (sentence.label) {
+    const jump = make("button", "kv-jump", item);
+    jump.type = "button";
+    jump.textContent = sentence.label;
+    jump.dataset.step = sentence.step;
+  }
   item.append(sentence.text);
   if (sentence.source) {
     item.append(" ");

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 MESSAGES: dict[str, tuple[str, str]] = {
-    "story.title": ("Life of {name}", "{name} 的经历"),
+    "story.title": ("{name}, newest first", "{name}，最新在前"),
+    "panel.story": ("Life story", "经历"),
+    "story.select": (
+        "Click a request or a block in any diagram: every event that touched it is listed here.",
+        "在任一图中点击请求或块：所有涉及它的事件都列在这里。",
+    ),
     "story.none": ("Nothing has touched {name} so far.", "到目前为止没有事件涉及 {name}。"),
     "story.step.one": ("step {first}", "第 {first} 步"),
     "story.step.many": ("steps {first}–{last}", "第 {first}–{last} 步"),
