@@ -171,7 +171,7 @@ class TestPack:
         names = [frame["parts"] for frame in pack([scene(run, quiet - 1), scene(run, quiet)], first_open())["frames"]]
         assert names[0]["queue"] == names[1]["queue"]
 
-    @pytest.mark.parametrize("name", ["pressure", "lanes", "crowd"])
+    @pytest.mark.parametrize("name", ["pressure", "lanes"])
     def test_a_step_is_light(self, name: str) -> None:
         """As a browser with the step before gets it, however long the prompts."""
         run = RUNS[name]()

@@ -10,9 +10,17 @@ from unittest.mock import patch
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from engine.config import EngineConfig
+from engine.engine import Engine
+from engine.runner import ScriptedRunner
 from pages.figures.marks import Selection
+from pages.figures.pool import pool
 from pages.ui import models, workload
 from pages.ui.session import REGISTRY
+from pages.ui.theme import LIGHT
+from pages.ui.workload import TraceChoice
+from scenarios.traces.read import read
+from tests.engine.replay import spec
 
 ROOT = Path(__file__).parents[2]
 TRACES = ROOT / "tests" / "traces"
@@ -194,3 +202,30 @@ class TestTraces:
         assert metrics(test)["Requests"] == "3"
         test.file_uploader[0].set_value(("two.csv", AZURE_2, "text/csv")).run()
         assert metrics(test)["Requests"] == "2"
+
+    def test_o18_a_step_is_executed_once_and_a_second_file_is_one_load(self) -> None:
+        test = self.upload("three.csv", AZURE_3)
+        chosen = TraceChoice("trace-three", read(AZURE_3, "three.csv", None), 3, 1, 1.0)
+        test.session_state["trace"], test.session_state["scenario"] = chosen, chosen.key
+        test.switch_page("pages/step.py").run()
+        assert not test.exception
+        visit = session_of(test)
+        visit.want(0)
+        assert visit.wait_for(0, TIMEOUT)
+        visit.seek(0)
+        with patch.object(workload, "Engine", side_effect=AssertionError("a second engine")):
+            test.run()
+            test.run()
+        assert not test.exception
+        assert (len(visit.workload.requests), frame(test)["step"], visit.last) == (3, 0, 0)
+
+
+def test_o18_a_pool_of_512_blocks_is_a_few_traces_and_no_shapes() -> None:
+    engine = Engine(EngineConfig(num_blocks=512, max_num_batched_tokens=512), ScriptedRunner())
+    engine.add(spec("A", 400, 60))
+    for _ in range(20):
+        step = engine.step()
+    figure = pool(step.snapshot, {}, None, LIGHT, "en")
+    assert len(figure["data"]) == 7
+    assert not {"shapes", "annotations"} & figure["layout"].keys()
+    assert len(next(trace for trace in figure["data"] if trace["name"] == "cells")["x"]) == 512

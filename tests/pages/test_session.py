@@ -42,7 +42,11 @@ def add(step: int, name: str, prompt: int = 6, max_tokens: int = 3) -> Add:
 
 
 def decisions(visit: Session) -> list[tuple[Any, ...]]:
-    return [(dict(step.scheduled_tokens), step.events, dict(step.sampled), step.snapshot) for step in visit.steps]
+    """What each step decided and left behind, in values that compare."""
+    return [
+        (dict(step.scheduled_tokens), step.events, list(step.snapshot.requests), step.snapshot.pool.free_queue)
+        for step in visit.steps
+    ]
 
 
 class TestStepping:

@@ -32,7 +32,7 @@ def loaded() -> LoadedModel:
 def visit(loaded: LoadedModel) -> Session:
     session = Session(scenario_workload("three_requests", "toy", loaded))
     session.edit(Configure(changes={"num_blocks": 40}))
-    session.edit(Add(step=1, request=RequestEntry(id="mine", prompt="a question of my own", max_tokens=3)))
+    session.edit(Add(step=1, request=RequestEntry(id="mine", prompt="a question of my own", max_tokens=12)))
     session.edit(Fork(step=3, request="mine", n=1))
     session.edit(Abort(step=4, request="mine.1"))
     session.want(6)
@@ -43,7 +43,10 @@ def visit(loaded: LoadedModel) -> Session:
 
 
 def pictures(session: Session) -> list[Any]:
-    return [(step.snapshot, dict(step.sampled), dict(step.text)) for step in session.steps]
+    return [
+        (list(step.snapshot.requests), step.snapshot.pool.free_queue, dict(step.sampled), dict(step.text))
+        for step in session.steps
+    ]
 
 
 def test_round_trip_opens_exactly_that_view(visit: Session, loaded: LoadedModel) -> None:
