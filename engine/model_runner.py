@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate
 
 import torch
@@ -22,7 +23,8 @@ from engine.scheduler import Plan
 from engine.swap import SwapCost, SwapJob
 from engine.timeline import KernelRecord, KernelRow, NextToken
 from kernels.dispatch import copy_blocks, implementation_name, swap_blocks
-from kernels.metadata import AttentionMetadata
+from kernels.layout import KVPool
+from kernels.metadata import AttentionMetadata, Semantics
 
 TOP_CANDIDATES = 5
 
@@ -37,7 +39,7 @@ class ModelRunner:
         self.vocab_size: int | None = spec.vocab_size
         self.device = loaded.model.device
         self.cache = KVCache(spec, config.num_blocks, config.block_size, loaded.model.dtype, self.device)
-        self._host: tuple[torch.Tensor, torch.Tensor] | None = None
+        self._host: KVPool | None = None
         self.lens = AttentionLens(
             layer=spec.num_layers // 2 if lens_layer is None else lens_layer,
             block_size=config.block_size,
@@ -54,7 +56,7 @@ class ModelRunner:
         ends = meta.query_start_loc[1:].long() - 1
         self.lens.begin(requests, plan)
         for wave in copy_waves(plan.copies):
-            copy_blocks(self.cache.key, self.cache.value, wave)
+            copy_blocks(self.cache.pool, wave)
         logits = self.loaded.model.forward(ids, positions, self.cache, meta, ends[sampling], observer=self.lens).cpu()
         self._logits = {requests[index].id: row for index, row in zip(sampling, logits, strict=True)}
         tokens, scripted = self._sample([requests[index] for index in sampling], logits)
@@ -64,28 +66,25 @@ class ModelRunner:
     @property
     def bytes_per_block(self) -> int:
         """K and V of all layers in one block."""
-        return 2 * self.cache.key[:, 0].nbytes
+        return self.cache.bytes_per_block
 
     def swap(self, job: SwapJob) -> SwapCost:
         """Copies the job's blocks to host memory or back; the time is measured up to the end of the copy."""
         host = self._host_cache()
         self._synchronize()
         began = time.perf_counter()
-        for device, other in zip((self.cache.key, self.cache.value), host, strict=True):
-            if job.direction == "out":
-                swap_blocks(device, other, job.pairs)
-            else:
-                swap_blocks(other, device, [(slot, block) for block, slot in job.pairs])
+        if job.direction == "out":
+            swap_blocks(self.cache.pool, host, job.pairs)
+        else:
+            swap_blocks(host, self.cache.pool, [(slot, block) for block, slot in job.pairs])
         self._synchronize()
         return SwapCost(len(job.pairs) * self.bytes_per_block, (time.perf_counter() - began) * 1e3)
 
-    def _host_cache(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def _host_cache(self) -> KVPool:
         """Made at the first swap: most engines never need it. Pinned beside a GPU, so that copies go by DMA."""
         if self._host is None:
-            shape = (self.cache.key.shape[0], self.config.swap_blocks, *self.cache.key.shape[2:])
-            pinned = self.cache.key.device.type == "cuda"
-            key, value = (torch.empty(shape, dtype=self.cache.key.dtype, pin_memory=pinned) for _ in range(2))
-            self._host = key, value
+            layout = replace(self.cache.pool.layout, num_blocks=self.config.swap_blocks)
+            self._host = layout.allocate(pin_memory=self.cache.key.device.type == "cuda")
         return self._host
 
     def _synchronize(self) -> None:
@@ -192,7 +191,14 @@ def build_metadata(
         block_size=block_size,
         max_query_len=max(lengths),
         max_seq_len=max(contexts),
+        semantics=tuple(_semantics(request, plan) for request in requests),
     )
+
+
+def _semantics(request: Request, plan: Plan) -> Semantics:
+    """One token after the prompt is decode; a recomputed tail of several is prefill again."""
+    decode = plan.tokens[request.id] == 1 and plan.starts[request.id] >= request.num_prompt_tokens
+    return Semantics.DECODE if decode else Semantics.PREFILL
 
 
 def fit_to_model(config: EngineConfig, spec: LlamaSpec) -> EngineConfig:

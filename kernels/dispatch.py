@@ -1,27 +1,19 @@
-"""Device → implementation, and the checks that come before any launch."""
+"""Device → implementation, after the checks that come before any launch."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
+from types import ModuleType
 
 import torch
 from torch import Tensor
 
-from kernels import reference
-from kernels.metadata import SCHEMA_VERSION, AttentionMetadata
-
-MAX_HEAD_DIM = 128
-
-
-class KernelError(ValueError):
-    """A launch was refused before it began. `field` names the argument that does not fit."""
-
-    def __init__(self, field: str, message: str) -> None:
-        self.field = field
-        super().__init__(f"{field}: {message}")
+from kernels import checks, reference, swap
+from kernels.errors import expect
+from kernels.layout import KVLayer, KVPool
+from kernels.metadata import AttentionMetadata, ScoreRule
 
 
 def implementation_name(device: torch.device | str) -> str:
@@ -29,149 +21,82 @@ def implementation_name(device: torch.device | str) -> str:
     return "triton" if torch.device(device).type == "cuda" and _has_triton() else "torch"
 
 
-def write_kv(key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, slot_mapping: Tensor) -> None:
-    """Put each new token's K and V into its slot; negative slots are skipped.
+def write_kv(key: Tensor, value: Tensor, layer: KVLayer, slot_mapping: Tensor) -> None:
+    """Put each new token's K and V into its slot, rounded as the layout says; see `reference.write_kv`.
 
-    key, value [T, Hkv, D]; caches [num_blocks, block_size, Hkv, D], changed in place; slot_mapping [T] int64.
-    Raises KernelError when shapes or dtypes do not fit together.
+    key, value [T, Hkv, D]; slot_mapping [T] int64. Raises KernelError when they do not fit the layer's layout.
     """
-    _check_cache(key_cache, value_cache)
-    for field, tensor in (("key", key), ("value", value)):
-        _expect(field, "shape", tuple(tensor.shape), (slot_mapping.shape[0], *key_cache.shape[2:]))
-        _expect(field, "dtype", tensor.dtype, key_cache.dtype)
-    _expect("slot_mapping", "dtype", slot_mapping.dtype, torch.int64)
-    if implementation_name(key_cache.device) == "triton":
-        # Imported where it is needed: macOS and Windows have no triton, and a CPU run need not wait for it.
-        from kernels import cache_ops
-
-        cache_ops.write_kv(key, value, key_cache, value_cache, slot_mapping)
-    else:
-        reference.write_kv(key, value, key_cache, value_cache, slot_mapping)
+    checks.check_write(key, value, layer, slot_mapping)
+    _cache_ops(layer.key).write_kv(key, value, layer, slot_mapping)
 
 
-def swap_blocks(source: Tensor, target: Tensor, pairs: Sequence[tuple[int, int]]) -> None:
-    """Copy blocks (source id, target id) of all layers from one cache to another; see `reference.swap_blocks`.
+def read_kv(layer: KVLayer, slot_mapping: Tensor) -> tuple[Tensor, Tensor]:
+    """K and V [T, Hkv, D] of these slots, contiguous; see `reference.read_kv`."""
+    result: tuple[Tensor, Tensor] = _cache_ops(layer.key).read_kv(layer, slot_mapping)
+    return result
 
-    Caches [layers, blocks, block_size, Hkv, D]. Raises KernelError when they differ in more than their blocks, or an
-    id lies outside. Plain tensor copies on every device: a transfer over the bus needs no kernel of its own.
+
+def hand_over(source: KVPool, source_slots: Tensor, target: KVPool, target_slots: Tensor) -> None:
+    """Carry tokens from one pool to another of any order, block size, dtype and scales, layer by layer.
+
+    Slots [T] int64, each on its pool's device. Raises KernelError when layers, heads or head sizes differ.
     """
-    _expect("target", "dtype", target.dtype, source.dtype)
-    _expect("target", "block shape", (target.shape[0], *target.shape[2:]), (source.shape[0], *source.shape[2:]))
-    for field, cache_, ids in (
-        ("source", source, [pair[0] for pair in pairs]), ("target", target, [pair[1] for pair in pairs]),
-    ):  # fmt: skip
-        if ids and not 0 <= min(ids) <= max(ids) < cache_.shape[1]:
-            raise KernelError(field, f"blocks {min(ids)}–{max(ids)} are asked for, but it has {cache_.shape[1]}")
-    if len({pair[1] for pair in pairs}) < len(pairs):
-        raise KernelError("target", "a block is written twice")
+    for field in ("num_layers", "num_kv_heads", "head_dim"):
+        expect("target", field, getattr(target.layout, field), getattr(source.layout, field))
+    expect("target_slots", "length", len(target_slots), len(source_slots))
+    for index in range(source.layout.num_layers):
+        key, value = read_kv(source.layer(index), source_slots)
+        device = target.key.device
+        write_kv(key.to(device), value.to(device), target.layer(index), target_slots)
+
+
+def copy_blocks(pool: KVPool, pairs: Sequence[tuple[int, int]]) -> None:
+    """Copy block `source` onto block `target` for each pair, over all layers of K and V (and scales) at once.
+
+    Raises KernelError, having copied nothing, when the pairs have no one meaning; see `checks.check_copies`.
+    """
+    checks.check_copies(pairs, pool.layout.num_blocks)
     if pairs:
-        from_ids, to_ids = (torch.tensor(ids, dtype=torch.int64) for ids in zip(*pairs, strict=True))
-        reference.swap_blocks(source, target, from_ids.to(source.device), to_ids.to(target.device))
+        table = torch.tensor(list(pairs), dtype=torch.int64, device=pool.key.device)
+        _cache_ops(pool.key).copy_blocks(pool, table)
 
 
-def copy_blocks(key_cache: Tensor, value_cache: Tensor, pairs: Sequence[tuple[int, int]]) -> None:
-    """Copy block `source` onto block `target` for each pair, over all layers of K and V at once.
+def swap_blocks(
+    source: KVPool, target: KVPool, pairs: Sequence[tuple[int, int]], stream: torch.cuda.Stream | None = None
+) -> None:
+    """Copy blocks (source id, target id) of all layers from one pool to another, on one device or over the bus.
 
-    caches [L, num_blocks, block_size, Hkv, D], changed in place. Raises KernelError, having copied nothing, when a
-    block lies outside the pool, is named twice as a target, or is both source and target: programs have no order.
+    With a `stream` the copies are queued there; see `swap.swap_blocks`.
+    Raises KernelError, having copied nothing, when the pools differ in more than their blocks or an id lies outside.
     """
-    if key_cache.dim() != 5:
-        wanted = "[layers, blocks, block size, heads, D] has 5"
-        raise KernelError("key_cache", f"has {key_cache.dim()} dimensions, but {wanted}")
-    for field, tensor in (("key_cache", key_cache), ("value_cache", value_cache)):
-        if not tensor.is_contiguous():
-            raise KernelError(field, "must be contiguous")
-    _expect("value_cache", "shape", tuple(value_cache.shape), tuple(key_cache.shape))
-    _expect("value_cache", "dtype", value_cache.dtype, key_cache.dtype)
-    _check_pairs(pairs, key_cache.shape[1])
-    if not pairs:
-        return
-    table = torch.tensor(list(pairs), dtype=torch.int64, device=key_cache.device)
-    if implementation_name(key_cache.device) == "triton":
-        from kernels import cache_ops
-
-        cache_ops.copy_blocks(key_cache, value_cache, table)
-    else:
-        reference.copy_blocks(key_cache, value_cache, table)
+    checks.check_swaps(source, target, pairs)
+    swap.swap_blocks(source, target, pairs, stream)
 
 
 def paged_attention(
-    query: Tensor, key_cache: Tensor, value_cache: Tensor, meta: AttentionMetadata, scale: float
+    query: Tensor, layer: KVLayer, meta: AttentionMetadata, rule: ScoreRule, lse: Tensor | None = None
 ) -> Tensor:
-    """Causal grouped-query attention of one ragged batch over the paged cache; see `reference.paged_attention`.
+    """Grouped-query attention of one ragged batch over the paged cache; see `reference.paged_attention`.
 
-    query [T, Hq, D]; caches [num_blocks, block_size, Hkv, D]; returns [T, Hq, D]. Raises KernelError when the metadata
-    does not fit the tensors. Only shapes, dtypes and devices are checked: reading values back would stall a GPU.
+    query [T, Hq, D]; returns [T, Hq, D]. Raises KernelError when the metadata does not fit the tensors.
     """
-    _check_cache(key_cache, value_cache)
-    _check_metadata(query, key_cache, meta)
+    checks.check_attention(query, layer, meta, rule, lse)
     if implementation_name(query.device) == "triton":
+        # Imported where it is needed: macOS and Windows have no triton, and a CPU run need not wait for it.
         from kernels import paged_attention as compiled
 
-        return compiled.paged_attention(query, key_cache, value_cache, meta, scale)
-    return reference.paged_attention(query, key_cache, value_cache, meta, scale)
+        return compiled.paged_attention(query, layer, meta, rule, lse)
+    return reference.paged_attention(query, layer, meta, rule, lse)
+
+
+def _cache_ops(tensor: Tensor) -> ModuleType:
+    if implementation_name(tensor.device) == "triton":
+        from kernels import cache_ops
+
+        return cache_ops
+    return reference
 
 
 @cache
 def _has_triton() -> bool:
     return find_spec("triton") is not None
-
-
-def _expect(field: str, what: str, got: object, wanted: object) -> None:
-    if got != wanted:
-        raise KernelError(field, f"{what} is {got}, but it must be {wanted}")
-
-
-def _check_cache(key_cache: Tensor, value_cache: Tensor) -> None:
-    if key_cache.dim() != 4:
-        raise KernelError("key_cache", f"has {key_cache.dim()} dimensions, but [blocks, block size, heads, D] has 4")
-    _expect("value_cache", "shape", tuple(value_cache.shape), tuple(key_cache.shape))
-    _expect("value_cache", "dtype", value_cache.dtype, key_cache.dtype)
-    if key_cache.shape[3] > MAX_HEAD_DIM:
-        raise KernelError("key_cache", f"head size is {key_cache.shape[3]}, but the kernels go up to {MAX_HEAD_DIM}")
-    for field, tensor in (("key_cache", key_cache), ("value_cache", value_cache)):
-        if not tensor.is_contiguous():
-            raise KernelError(field, "must be contiguous")
-
-
-def _check_pairs(pairs: Sequence[tuple[int, int]], num_blocks: int) -> None:
-    counts = Counter(target for _, target in pairs)
-    for block in (block for pair in pairs for block in pair):
-        if not 0 <= block < num_blocks:
-            raise KernelError("pairs", f"block {block} is not one of the pool's {num_blocks}")
-    for source, target in pairs:
-        if counts[target] > 1:
-            raise KernelError("pairs", f"block {target} is the target of two copies")
-        if source in counts:
-            raise KernelError("pairs", f"block {source} is both a source and a target")
-
-
-def _check_metadata(query: Tensor, key_cache: Tensor, meta: AttentionMetadata) -> None:
-    _expect("schema_version", "version", meta.schema_version, SCHEMA_VERSION)
-    _expect("block_size", "value", meta.block_size, key_cache.shape[1])
-    if query.dim() != 3:
-        raise KernelError("query", f"has {query.dim()} dimensions, but [T, heads, D] has 3")
-    num_tokens, num_heads, head_dim = query.shape
-    _expect("query", "head size", head_dim, key_cache.shape[3])
-    _expect("query", "dtype", query.dtype, key_cache.dtype)
-    if num_heads % key_cache.shape[2]:
-        raise KernelError("query", f"{num_heads} query heads cannot share {key_cache.shape[2]} KV heads evenly")
-    num_seqs = meta.num_seqs
-    _expect("slot_mapping", "shape", tuple(meta.slot_mapping.shape), (num_tokens,))
-    _expect("seq_lens", "shape", tuple(meta.seq_lens.shape), (num_seqs,))
-    _expect("query_start_loc", "shape", tuple(meta.query_start_loc.shape), (num_seqs + 1,))
-    if meta.block_table.dim() != 2 or meta.block_table.shape[0] != num_seqs:
-        raise KernelError("block_table", f"shape is {tuple(meta.block_table.shape)}, but it must have {num_seqs} rows")
-    if meta.block_table.shape[1] * meta.block_size < meta.max_seq_len:
-        raise KernelError(
-            "block_table",
-            f"{meta.block_table.shape[1]} blocks of {meta.block_size} cannot hold max_seq_len {meta.max_seq_len}",
-        )
-    for field, dtype in (
-        ("query_start_loc", torch.int32), ("seq_lens", torch.int32), ("block_table", torch.int32),
-        ("slot_mapping", torch.int64),
-    ):  # fmt: skip
-        tensor: Tensor = getattr(meta, field)
-        _expect(field, "dtype", tensor.dtype, dtype)
-        _expect(field, "device", tensor.device, query.device)
-    _expect("key_cache", "device", key_cache.device, query.device)

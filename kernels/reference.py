@@ -6,81 +6,199 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from kernels.metadata import AttentionMetadata
+from kernels.layout import LARGEST, KVLayer, KVPool, Scales
+from kernels.metadata import AttentionMetadata, MaskKind, ScoreRule
 
 
-def write_kv(key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, slot_mapping: Tensor) -> None:
+def write_kv(key: Tensor, value: Tensor, layer: KVLayer, slot_mapping: Tensor) -> None:
     """Put each new token's K and V into its slot; negative slots are skipped.
 
-    key, value [T, Hkv, D]; caches [num_blocks, block_size, Hkv, D], changed in place; slot_mapping [T] int64.
-    Raises IndexError for a slot beyond the pool. Does what vLLM's `reshape_and_cache_flash` does.
+    key, value [T, Hkv, D]; `layer` is changed in place; slot_mapping [T] int64. Raises IndexError for a slot beyond
+    the pool. Does what vLLM's `reshape_and_cache_flash` does. With a scale per block, the slots before the first one
+    written must hold this sequence's tokens: they are rounded again when the scale grows.
     """
     written = slot_mapping >= 0
     if not bool(written.all()):
         key, value, slot_mapping = key[written], value[written], slot_mapping[written]
-    key_cache.view(-1, *key_cache.shape[2:])[slot_mapping] = key
-    value_cache.view(-1, *value_cache.shape[2:])[slot_mapping] = value
+    block_size = layer.layout.block_size
+    block, slot = slot_mapping // block_size, slot_mapping % block_size
+    for new, cache, scale in ((key, layer.key, layer.key_scale), (value, layer.value, layer.value_scale)):
+        if scale is None:
+            cache[block, slot] = to_stored(new, None, cache.dtype)
+        elif layer.layout.scales is Scales.TOKEN_HEAD:
+            own = largest(new) / LARGEST[cache.dtype]
+            scale[block, slot] = own
+            cache[block, slot] = to_stored(new, own, cache.dtype)
+        else:
+            _write_with_block_scale(new, cache, scale, block, slot)
 
 
-def swap_blocks(source: Tensor, target: Tensor, source_ids: Tensor, target_ids: Tensor) -> None:
-    """Copy whole blocks between two caches, on one device or across: vLLM V0's `swap_blocks`.
+def _write_with_block_scale(new: Tensor, cache: Tensor, scale: Tensor, block: Tensor, slot: Tensor) -> None:
+    blocks, which = torch.unique(block, return_inverse=True)
+    first = torch.full_like(blocks, cache.shape[1]).scatter_reduce(0, which, slot, "amin")
+    # A block written from its first slot on is a new one: what its last owner left does not count.
+    old = torch.where(first[:, None] > 0, scale[blocks, 0], 0.0)
+    wanted = largest(new) / LARGEST[cache.dtype]
+    grown = old.scatter_reduce(0, which[:, None].expand_as(wanted), wanted, "amax")
+    earlier = (torch.arange(cache.shape[1], device=slot.device) < first[:, None])[..., None, None]
+    stored = cache[blocks]
+    again = to_stored(from_stored(stored, old[:, None]), grown[:, None], cache.dtype)
+    cache[blocks] = torch.where(earlier & (grown > old)[:, None, :, None], again, stored)
+    scale[blocks, 0] = grown
+    cache[block, slot] = to_stored(new, grown[which], cache.dtype)
 
-    Caches [layers, blocks, block_size, Hkv, D], `target` changed in place; ids [n] int64, each on its cache's device.
+
+def largest(numbers: Tensor) -> Tensor:
+    """Largest magnitude along the last axis, float32."""
+    return numbers.float().abs().amax(-1)
+
+
+def to_stored(numbers: Tensor, scale: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """What the cache keeps of `numbers` [..., D] under `scale` [...]: rounded to nearest, ties to even, saturating."""
+    if dtype not in LARGEST:
+        return numbers.to(dtype)
+    numbers = numbers.float()
+    if scale is not None:
+        numbers = numbers / torch.where(scale > 0, scale, 1.0)[..., None]
+    numbers = numbers.clamp(-LARGEST[dtype], LARGEST[dtype])
+    return numbers.round().to(dtype) if dtype == torch.int8 else numbers.to(dtype)
+
+
+def from_stored(stored: Tensor, scale: Tensor | None) -> Tensor:
+    """The numbers a cache tensor [..., D] stands for: as they lie, or float32 where they are quantised."""
+    if stored.dtype not in LARGEST:
+        return stored
+    numbers = stored.float()
+    return numbers if scale is None else numbers * scale[..., None]
+
+
+def read_kv(layer: KVLayer, slot_mapping: Tensor) -> tuple[Tensor, Tensor]:
+    """K and V [T, Hkv, D] of these slots, contiguous; float32 where the cache is quantised. Negative slots are zeros.
+
+    The other half of a hand-over: `write_kv` puts them into a pool of any other layout.
     """
-    target.index_copy_(1, target_ids, source.index_select(1, source_ids).to(target.device))
+    block_size = layer.layout.block_size
+    block, slot = slot_mapping.clamp(min=0) // block_size, slot_mapping.clamp(min=0) % block_size
+    hole = (slot_mapping < 0)[:, None, None]
+    results = []
+    for cache, scale in ((layer.key, layer.key_scale), (layer.value, layer.value_scale)):
+        own = None if scale is None else scale[block, slot if scale.shape[1] > 1 else 0]
+        results.append(from_stored(cache[block, slot], own).masked_fill(hole, 0.0))
+    return results[0], results[1]
 
 
-def copy_blocks(key_cache: Tensor, value_cache: Tensor, pairs: Tensor) -> None:
+def copy_blocks(pool: KVPool, pairs: Tensor) -> None:
     """Copy whole blocks in every layer, K and V: the block copy of copy-on-write (PagedAttention paper, §4.4 and §5.1).
 
-    caches [L, num_blocks, block_size, Hkv, D], changed in place; pairs [n, 2] int64 (source, target), where no block
-    is both.
+    pairs [n, 2] int64 (source, target), where no block is both; the pool is changed in place.
     """
     sources, targets = pairs.unbind(dim=1)
-    for cache in (key_cache, value_cache):
-        cache[:, targets] = cache[:, sources]
+    for tensor in pool.tensors:
+        tensor[:, targets] = tensor[:, sources]
 
 
-def gather_kv(cache: Tensor, block_ids: Tensor, length: int) -> Tensor:
-    """The first `length` positions of one sequence as contiguous rows.
+def gather_kv(cache: Tensor, scale: Tensor | None, block_ids: Tensor, start: int, stop: int) -> Tensor:
+    """Positions start to stop of one sequence as contiguous rows [stop - start, Hkv, D]; see `from_stored`.
 
-    cache [num_blocks, block_size, Hkv, D]; block_ids [n] int, in logical order, n * block_size >= length.
-    Returns [length, Hkv, D]. The unwritten end of the last block is cut off, not masked: what lies there may be NaN,
-    and a weight of 0 times NaN is NaN.
+    cache [num_blocks, block_size, Hkv, D]; block_ids [n] int, in logical order, n * block_size >= stop. Blocks outside
+    are not touched. The unwritten end of the last block is cut off, not masked: what lies there may be NaN, and a
+    weight of 0 times NaN is NaN.
     """
-    num_blocks = -(-length // cache.shape[1])
-    return cache.index_select(0, block_ids[:num_blocks]).flatten(0, 1)[:length]
+    block_size = cache.shape[1]
+    first, end = start // block_size, -(-stop // block_size)
+    ids = block_ids[first:end]
+    rows = from_stored(cache.index_select(0, ids), None if scale is None else scale.index_select(0, ids))
+    return rows.flatten(0, 1)[start - first * block_size : stop - first * block_size]
 
 
 def paged_attention(
-    query: Tensor, key_cache: Tensor, value_cache: Tensor, meta: AttentionMetadata, scale: float
+    query: Tensor, layer: KVLayer, meta: AttentionMetadata, rule: ScoreRule, lse: Tensor | None = None
 ) -> Tensor:
-    """Causal grouped-query attention of one ragged batch over the paged cache.
+    """Grouped-query attention of one ragged batch over the paged cache.
 
-    query [T, Hq, D]; caches [num_blocks, block_size, Hkv, D]; returns [T, Hq, D] in the query's dtype. Row i of a
-    request sits at position `seq_len - query_len + i`; query head h reads KV head `h // (Hq // Hkv)`. Rows with
-    nothing to attend to (`seq_len` 0) are zeros.
+    query [T, Hq, D]; returns [T, Hq, D] in the query's dtype. Row i of a request sits at position
+    `seq_len - query_len + i` and sees what its mask allows; query head h reads KV head `h // (Hq // Hkv)`. Rows with
+    nothing to attend to (`seq_len` 0) are zeros. `lse` float32 [T, Hq], if given, is filled with each row's
+    log-sum-exp of its scores (-inf where there are none).
     """
     output = torch.zeros_like(query)
+    if lse is not None:
+        lse.fill_(float("-inf"))
     starts = meta.query_start_loc.tolist()
     for row, seq_len in enumerate(meta.seq_lens.tolist()):
         end = starts[row + 1]
         start = max(starts[row], end - seq_len)
         if start >= end:
             continue
+        first, visible = _visible(meta, row, start, end, seq_len)
         blocks = meta.block_table[row]
-        output[start:end] = _attend_one(
-            query[start:end], gather_kv(key_cache, blocks, seq_len), gather_kv(value_cache, blocks, seq_len), scale
-        )
+        key = gather_kv(layer.key, layer.key_scale, blocks, first, seq_len)
+        value = gather_kv(layer.value, layer.value_scale, blocks, first, seq_len)
+        if lse is None and rule.soft_cap is None and rule.alibi_slopes is None:
+            output[start:end] = _attend(query[start:end], key, value, visible, rule.scale)
+        else:
+            distance = _distance(end - start, first, seq_len, query.device)
+            result, sums = _attend_by_rule(query[start:end], key, value, visible, rule, distance)
+            output[start:end] = result
+            if lse is not None:
+                lse[start:end] = sums
     return output
 
 
-def _attend_one(query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
+def _visible(meta: AttentionMetadata, row: int, start: int, end: int, seq_len: int) -> tuple[int, Tensor | None]:
+    """(first position anyone sees, bool [end - start, seq_len - first]) of the batch's tokens start to end, one row's.
+
+    None instead of the mask: everything is visible.
+    """
+    length = end - start
+    kind = MaskKind.CAUSAL if meta.masks is None else MaskKind(int(meta.masks.kind[row]))
+    size = 0 if meta.masks is None else int(meta.masks.size[row])
+    first = max(0, seq_len - length - size + 1) if kind is MaskKind.WINDOW else 0
+    if length == 1:
+        return first, None
+    distance = _distance(length, first, seq_len, meta.seq_lens.device)
+    if kind is MaskKind.WINDOW:
+        return first, (distance <= 0) & (distance > -size)
+    if kind is MaskKind.PREFIX:
+        return first, (distance <= 0) | (torch.arange(seq_len, device=distance.device) < size)
+    if kind is MaskKind.TREE:
+        assert meta.masks is not None
+        new = torch.arange(seq_len, device=distance.device) - (seq_len - length)
+        branch = meta.masks.branch[start:end, None] >> new.clamp(min=0)
+        return first, (new < 0) | (branch & 1).bool()
+    return first, distance <= 0
+
+
+def _distance(length: int, first: int, seq_len: int, device: torch.device) -> Tensor:
+    """j - i of the last `length` positions i and the positions j from `first` on: int64 [length, seq_len - first]."""
+    positions = torch.arange(seq_len - length, seq_len, device=device)
+    return torch.arange(first, seq_len, device=device) - positions[:, None]
+
+
+def _attend(query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, scale: float) -> Tensor:
     compute = _compute_dtype(query)
     q, k, v = (x.to(compute).transpose(0, 1).unsqueeze(0) for x in (query, key, value))
-    mask = None if query.shape[0] == 1 else _causal_mask(query.shape[0], key.shape[0], query.device)
-    out = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale, enable_gqa=True)
+    out = functional.scaled_dot_product_attention(q, k, v, attn_mask=visible, scale=scale, enable_gqa=True)
     return out.squeeze(0).transpose(0, 1).to(query.dtype)
+
+
+def _attend_by_rule(
+    query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, rule: ScoreRule, distance: Tensor
+) -> tuple[Tensor, Tensor]:
+    """(output [Tq, Hq, D], log-sum-exp [Tq, Hq]), step by step."""
+    compute = _compute_dtype(query)
+    ratio = query.shape[1] // key.shape[1]
+    keys, values = (x.to(compute).repeat_interleave(ratio, dim=1) for x in (key, value))
+    scores = torch.einsum("qhd,shd->hqs", query.to(compute), keys) * rule.scale
+    if rule.soft_cap is not None:
+        scores = rule.soft_cap * torch.tanh(scores / rule.soft_cap)
+    if rule.alibi_slopes is not None:
+        scores = scores + rule.alibi_slopes[:, None, None] * distance
+    if visible is not None:
+        scores = scores.masked_fill(~visible, float("-inf"))
+    sums = torch.logsumexp(scores, dim=-1)
+    output = torch.einsum("hqs,shd->qhd", torch.exp(scores - sums[..., None]), values)
+    return output.to(query.dtype), sums.transpose(0, 1)
 
 
 def dense_attention(query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:

@@ -13,7 +13,8 @@ from torch.nn import functional
 from engine.model.errors import ModelError
 from engine.model.spec import LlamaSpec
 from kernels import dispatch
-from kernels.metadata import AttentionMetadata
+from kernels.layout import CacheLayout
+from kernels.metadata import AttentionMetadata, ScoreRule
 
 # Up to this many rows W @ x.T beats x @ W.T on a CPU: the big matrix is then read in the order it lies in memory.
 _FEW_ROWS = 16
@@ -29,7 +30,7 @@ class Observer(Protocol):
 
 
 class KVCache:
-    """The block pool's memory: `key` and `value` [layers, num_blocks, block_size, Hkv, D].
+    """The block pool's memory: `pool`, and its `key` and `value` [layers, num_blocks, block_size, Hkv, D].
 
     Memory is left as the allocator gives it: nothing may ever depend on a slot that was not written.
     """
@@ -42,9 +43,10 @@ class KVCache:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
-        shape = (spec.num_layers, num_blocks, block_size, spec.num_kv_heads, spec.head_dim)
-        self.key = torch.empty(shape, dtype=dtype, device=device)
-        self.value = torch.empty(shape, dtype=dtype, device=device)
+        layout = CacheLayout(spec.num_layers, num_blocks, block_size, spec.num_kv_heads, spec.head_dim, dtype)
+        self.pool = layout.allocate(device)
+        self.key, self.value = self.pool.key, self.pool.value
+        self.layers = tuple(self.pool.layer(index) for index in range(spec.num_layers))
 
     @property
     def num_blocks(self) -> int:
@@ -57,7 +59,7 @@ class KVCache:
     @property
     def bytes_per_block(self) -> int:
         """Bytes one block takes over all layers, K and V together."""
-        return 2 * self.key[:, 0].numel() * self.key.element_size()
+        return self.pool.layout.bytes_per_block
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,7 @@ class LlamaModel:
         filled in this very step depend on it. Raises KernelError if `meta` does not fit.
         """
         spec = self.spec
+        rule = ScoreRule(spec.scale)
         with torch.inference_mode():
             hidden = self.embed[token_ids]
             cos, sin = self._cos[positions].unsqueeze(1), self._sin[positions].unsqueeze(1)
@@ -139,8 +142,8 @@ class LlamaModel:
                 rotated = _rotate(heads[:, : -spec.num_kv_heads], cos, sin)
                 query, key = rotated[:, : spec.num_heads], rotated[:, spec.num_heads :]
                 value = heads[:, -spec.num_kv_heads :]
-                dispatch.write_kv(key, value, cache.key[index], cache.value[index], meta.slot_mapping)
-                attended = dispatch.paged_attention(query, cache.key[index], cache.value[index], meta, spec.scale)
+                dispatch.write_kv(key, value, cache.layers[index], meta.slot_mapping)
+                attended = dispatch.paged_attention(query, cache.layers[index], meta, rule)
                 if observer is not None and observer.layer == index:
                     observer(query, key, value, attended)
                 hidden = hidden + _linear(attended.flatten(1), layer.attention_out)

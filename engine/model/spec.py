@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.model.errors import ModelError
-from kernels.dispatch import MAX_HEAD_DIM
+from kernels.layout import MAX_HEAD_DIM
 
 
 @dataclass(frozen=True, slots=True)

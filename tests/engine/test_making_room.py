@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 import pytest
-import torch
 
 from engine import scheduler
 from engine.config import EngineConfig
@@ -29,7 +28,6 @@ from engine.policies import choose_victim
 from engine.request import Request, RequestSpec
 from engine.swap import SwapCost, SwapJob
 from engine.timeline import Step
-from kernels.dispatch import KernelError, swap_blocks
 from tests.engine.replay import assert_laws, emitted, engine_of, run, spec
 
 E = TypeVar("E", bound=Event)
@@ -144,22 +142,6 @@ class TestSwapOnTheToyModel:
         assert any(law.checked for step in steps for law in step.laws if law.law == 10)
         for name, request in free.requests.items():
             assert runs.requests[name].output_token_ids == request.output_token_ids
-
-
-class TestSwapBlocks:
-    def test_copies_whole_blocks_of_all_layers(self) -> None:
-        source, target = torch.randn(2, 5, 4, 1, 8), torch.zeros(2, 3, 4, 1, 8)
-        swap_blocks(source, target, [(4, 0), (1, 2)])
-        assert torch.equal(target[:, 0], source[:, 4])
-        assert torch.equal(target[:, 2], source[:, 1])
-        assert not target[:, 1].any()
-
-    @pytest.mark.parametrize("pairs", [[(5, 0)], [(0, 3)], [(-1, 0)], [(0, 1), (1, 1)]])
-    def test_foreign_blocks_are_refused_before_anything_is_written(self, pairs: list[tuple[int, int]]) -> None:
-        source, target = torch.ones(2, 5, 4, 1, 8), torch.zeros(2, 3, 4, 1, 8)
-        with pytest.raises(KernelError):
-            swap_blocks(source, target, pairs)
-        assert not target.any()
 
 
 class TestDelay:

@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels import reference
-from tests.kernels.batches import BLOCK_SIZES, SHAPES, TOLERANCE, Batch, interesting_contexts, make_batch, mixed_rows
+from kernels.layout import CacheLayout, Order
+from kernels.metadata import Mask, MaskKind
+from tests.kernels import oracle
+from tests.kernels.batches import (
+    BLOCK_SIZES,
+    SHAPES,
+    TOLERANCE,
+    Batch,
+    every_mask,
+    interesting_contexts,
+    make_batch,
+    mixed_rows,
+)
 
 
-def run(batch: Batch) -> torch.Tensor:
-    reference.write_kv(batch.new_key, batch.new_value, batch.key_cache, batch.value_cache, batch.meta.slot_mapping)
-    return reference.paged_attention(batch.query, batch.key_cache, batch.value_cache, batch.meta, batch.scale)
+def write(batch: Batch) -> None:
+    reference.write_kv(batch.new_key, batch.new_value, batch.layer, batch.meta.slot_mapping)
+
+
+def run(batch: Batch, lse: torch.Tensor | None = None) -> torch.Tensor:
+    write(batch)
+    return reference.paged_attention(batch.query, batch.layer, batch.meta, batch.rule, lse)
 
 
 def assert_close(got: torch.Tensor, expected: torch.Tensor, tolerance: float) -> None:
@@ -42,14 +60,18 @@ def test_each_length_alone(shape: tuple[int, int, int], block_size: int) -> None
 
 @pytest.mark.parametrize("poison", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("where", ["key", "value", "both"])
-def test_rubbish_in_unwritten_slots_changes_no_bit(poison: float, where: str) -> None:
-    clean = make_batch([(5, 1), (0, 6), (3, 3)], (9, 3, 64), 4, poison=0.0)
-    dirty = make_batch([(5, 1), (0, 6), (3, 3)], (9, 3, 64), 4, poison=poison)
-    if where == "key":
-        dirty.value_cache = clean.value_cache.clone()
-    if where == "value":
-        dirty.key_cache = clean.key_cache.clone()
-    assert torch.equal(run(dirty), run(clean))
+@pytest.mark.parametrize("context", [6, 8])
+def test_o15_rubbish_in_the_unwritten_end_changes_no_bit(poison: float, where: str, context: int) -> None:
+    """O15: bs 4, context 6 in 2 blocks, slots 6 and 7 spoiled; then context 8."""
+    clean = make_batch([(context - 1, 1)], (9, 3, 64), 4, poison=0.0)
+    dirty = make_batch([(context - 1, 1)], (9, 3, 64), 4, poison=0.0)
+    last = int(dirty.meta.block_table[0, 1])
+    for name, tensor in (("key", dirty.layer.key), ("value", dirty.layer.value)):
+        if where in (name, "both"):
+            tensor[last, context - 4 :] = poison
+    output = run(dirty)
+    assert torch.equal(output, run(clean))
+    assert_close(output, dirty.expected(), 1e-5)
 
 
 @settings(max_examples=60, deadline=None)
@@ -71,38 +93,78 @@ def test_any_batch_equals_dense(
 def test_moving_blocks_changes_no_bit() -> None:
     batch = make_batch([(9, 1), (0, 7)], (9, 3, 64), 4)
     before = run(batch)
-    order = torch.randperm(batch.key_cache.shape[0], generator=torch.Generator().manual_seed(1))
+    order = torch.randperm(batch.layer.key.shape[0], generator=torch.Generator().manual_seed(1))
     new_place = torch.argsort(order).to(torch.int32)
-    batch.key_cache, batch.value_cache = batch.key_cache[order], batch.value_cache[order]
-    table = new_place[batch.meta.block_table.long()]
-    offset = batch.meta.slot_mapping % 4
-    slots = new_place[batch.meta.slot_mapping // 4].long() * 4 + offset
-    meta = type(batch.meta)(
-        batch.meta.query_start_loc, batch.meta.seq_lens, table, slots, 4, batch.meta.max_query_len,
-        batch.meta.max_seq_len,
-    )  # fmt: skip
-    after = reference.paged_attention(batch.query, batch.key_cache, batch.value_cache, meta, batch.scale)
-    assert torch.equal(after, before)
+    layer = replace(batch.layer, key=batch.layer.key[order], value=batch.layer.value[order])
+    table = new_place[batch.meta.block_table.long().clamp(max=len(order) - 1)]
+    meta = replace(batch.meta, block_table=table)
+    assert torch.equal(reference.paged_attention(batch.query, layer, meta, batch.rule), before)
 
 
-def test_query_head_reads_its_own_kv_head() -> None:
+def test_o16_query_head_reads_kv_head_h_over_ratio() -> None:
     batch = make_batch([(4, 2)], (9, 3, 8), 4)
+    write(batch)
     for kv_head in range(3):
-        batch.values[0][:, kv_head] = float(kv_head)
-    batch = Batch(**{**vars(batch), "new_value": batch.values[0][4:]})
-    batch.value_cache.view(-1, 3, 8)[[int(batch.meta.block_table[0, 0]) * 4 + i for i in range(4)]] = batch.values[0][
-        :4
-    ]
-    heads = run(batch).mean(dim=(0, 2))
+        batch.layer.value[:, :, kv_head] = float(kv_head)
+    heads = reference.paged_attention(batch.query, batch.layer, batch.meta, batch.rule).mean(dim=(0, 2))
     assert heads.tolist() == pytest.approx([0, 0, 0, 1, 1, 1, 2, 2, 2])
 
 
-def test_negative_slots_are_not_written() -> None:
-    cache_k, cache_v = torch.zeros(2, 2, 1, 2), torch.zeros(2, 2, 1, 2)
+@pytest.mark.parametrize("order", list(Order))
+def test_negative_slots_are_not_written(order: Order) -> None:
+    layer = CacheLayout(2, 2, 2, 1, 2, order=order).allocate().layer(1)
+    layer.key.zero_()
+    layer.value.zero_()
     new = torch.ones(3, 1, 2)
-    reference.write_kv(new, 2 * new, cache_k, cache_v, torch.tensor([-1, 2, -7]))
-    assert cache_k.flatten(0, 1)[:, 0, 0].tolist() == [0, 0, 1, 0]
-    assert cache_v.flatten(0, 1)[:, 0, 0].tolist() == [0, 0, 2, 0]
+    reference.write_kv(new, 2 * new, layer, torch.tensor([-1, 2, -7]))
+    assert layer.key.flatten(0, 1)[:, 0, 0].tolist() == [0, 0, 1, 0]
+    assert layer.value.flatten(0, 1)[:, 0, 0].tolist() == [0, 0, 2, 0]
+
+
+def some_masks(rows: list[tuple[int, int]], offset: int) -> list[Mask]:
+    masks = every_mask([(0, 1)] * offset + rows)
+    return masks[offset:]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)), min_size=1, max_size=6),
+    block_size=st.integers(1, 33),
+    heads=st.sampled_from([(3, 1, 24), (4, 2, 8), (5, 5, 2)]),
+    order=st.sampled_from(list(Order)),
+    offset=st.integers(0, 3),
+    soft_cap=st.sampled_from([None, 1.5, 30.0]),
+    alibi=st.booleans(),
+    with_lse=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+def test_every_mask_and_rule_equals_dense(
+    rows: list[tuple[int, int]],
+    block_size: int,
+    heads: tuple[int, int, int],
+    order: Order,
+    offset: int,
+    soft_cap: float | None,
+    alibi: bool,
+    with_lse: bool,
+    seed: int,
+) -> None:
+    masks = some_masks(rows, offset)
+    batch = make_batch(
+        rows, heads, block_size, order=order, masks=masks, soft_cap=soft_cap, alibi=alibi, seed=seed
+    )  # fmt: skip
+    lse = torch.empty(batch.query.shape[:2]) if with_lse else None
+    assert_close(run(batch, lse), batch.expected(), 1e-5)
+    if lse is not None:
+        assert_close(lse, batch.expected_lse(), 1e-5)
+
+
+def test_blocks_that_left_the_window_are_not_touched() -> None:
+    """vLLM puts the null block in their place; here they are gone altogether."""
+    batch = make_batch([(40, 1), (30, 4)], (4, 2, 8), 4, masks=[Mask(MaskKind.WINDOW, size=6)] * 2)
+    batch.meta.block_table[0, : (41 - 6) // 4] = 2**30
+    batch.meta.block_table[1, : (31 - 6) // 4] = 2**30
+    assert_close(run(batch), batch.expected(), 1e-5)
 
 
 @pytest.mark.parametrize(("seq_len", "empty"), [(0, 2), (1, 1)])
@@ -125,6 +187,27 @@ def test_attention_mass_is_the_softmax_per_block() -> None:
         weights = torch.softmax(key[:, head // 3] @ query[head] * 0.25, 0)
         expected = [weights[0:4].sum(), weights[4:8].sum(), weights[8:].sum()]
         assert mass[head].tolist() == pytest.approx([float(x) for x in expected], abs=1e-6)
+
+
+@pytest.mark.parametrize("window", [None, 5])
+def test_the_oracle_against_transformers(window: int | None) -> None:
+    """Gemma 2's eager attention: soft cap, sliding window, grouped heads."""
+    from transformers.models.gemma2 import modeling_gemma2
+
+    generator = torch.Generator().manual_seed(0)
+    query = torch.randn(7, 6, 16, generator=generator).double()
+    key, value = torch.randn(2, 12, 2, 16, generator=generator).double()
+    mask = Mask() if window is None else Mask(MaskKind.WINDOW, size=window)
+    grid = torch.where(oracle.visible(mask, 7, 12), 0.0, float("-inf")).double()
+    module = torch.nn.Module()
+    module.num_key_value_groups = 3  # type: ignore[assignment]
+    expected, _ = modeling_gemma2.eager_attention_forward(
+        module.eval(), *(x.transpose(0, 1)[None] for x in (query, key, value)), grid[None, None], scaling=0.3,
+        softcap=2.5,
+    )  # fmt: skip
+    got, _ = oracle.attention(query, key, value, 0.3, mask, soft_cap=2.5)
+    # transformers takes its softmax in float32
+    assert (got - expected[0]).abs().max() < 1e-6
 
 
 def test_dense_attention_against_torch() -> None:

@@ -11,7 +11,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from engine.model.llama import KVCache, LlamaModel, Observer
 from engine.model.spec import LlamaSpec
-from kernels.metadata import AttentionMetadata
+from kernels.metadata import AttentionMetadata, Semantics
 
 
 class PagedRun:
@@ -52,6 +52,7 @@ class PagedRun:
             block_size=self.block_size,
             max_query_len=max(lengths),
             max_seq_len=max(ranges[index].stop for index in active),
+            semantics=tuple(Semantics.DECODE if length == 1 else Semantics.PREFILL for length in lengths),
         )
         ids = torch.tensor([token for index in active for token in tokens[index]])
         positions = torch.tensor([p for index in active for p in ranges[index]])
