@@ -24,7 +24,10 @@ _BINDS: dict[str, str] = {
 
 
 class Changes(NamedTuple):
-    """What may differ between a picture and the one before it: these blocks and requests, and no others."""
+    """What took a turn between a picture and the one before it.
+
+    `blocks`: count, key or place in the free queue. `requests`: arrived, began or ceased to run or to wait.
+    """
 
     blocks: Sequence[Block]
     requests: Sequence[Request]
@@ -33,7 +36,7 @@ class Changes(NamedTuple):
 class SnapshotTaker:
     """Takes pictures of a scheduler and its KV blocks; `changes` tells what the last one looked at.
 
-    A running request costs an entry in each column, one that waits a glance, one that is over nothing.
+    A running request costs an entry in each column; one that waits on or is over costs nothing.
     """
 
     def __init__(self, config: EngineConfig, scheduler: Scheduler, kv: KVManager) -> None:
@@ -43,10 +46,8 @@ class SnapshotTaker:
         self._blocks = History(_record(block) for block in kv.pool.blocks)
         kv.pool.changed.clear()
         self._settled: History[RequestView] = History()
-        self._last: dict[str, RequestView] = {}  # request id → settled view, of those that are not over
         self._tables: dict[str, _Table] = {}
-        self._leaving: list[Request] = []  # over, but still shown with what the step computed for them
-        self._ran: list[Request] = []
+        self._leaving: list[str] = []  # over, but still shown with what the step computed for them
         self._running: tuple[str, ...] = ()
         self._waiting: tuple[str, ...] = ()
         self._arrivals: tuple[int, ...] = ()
@@ -56,12 +57,15 @@ class SnapshotTaker:
     def take(self, step: int, requests: dict[str, Request], plan: Plan | None, in_flight: bool) -> Snapshot:
         """The state now; `requests` are all that have arrived. `in_flight`: between scheduling and commit."""
         scheduler, pool = self._scheduler, self._kv.pool
-        blocks, turned = self._note_blocks(), self._settle(requests, plan)
-        stopped = [request for request in turned if request.status is not RequestStatus.RUNNING]
-        self.changes = Changes(blocks, [*scheduler.running, *stopped])
-        self._running = _same(self._running, tuple([request.id for request in scheduler.running]))
-        self._waiting = _same(self._waiting, tuple([request.id for request in scheduler.waiting]))
+        running = tuple([request.id for request in scheduler.running])
+        waiting = tuple([request.id for request in scheduler.waiting])
+        blocks, turned = self._note_blocks(), self._settle(requests, running, waiting, plan)
+        self.changes = Changes(blocks, turned)
+        self._running, self._waiting = _same(self._running, running), _same(self._waiting, waiting)
         self._duplicates = _same(self._duplicates, pool.index.duplicates())
+        if in_flight:  # blocks are handed out while scheduling; in the commit tables only go, with their requests
+            for request in scheduler.running:
+                self._table(request)
         views = RequestViews(self._settled.now(), self._batch(scheduler.running, plan))
         view = PoolView(
             block_size=self._config.block_size,
@@ -77,32 +81,25 @@ class SnapshotTaker:
     def _note_blocks(self) -> list[Block]:
         changed = [block for block in self._kv.pool.changed if block.id >= 0]  # the queue's ends are no blocks
         self._kv.pool.changed.clear()
-        self._blocks.put((block.id, _record(block)) for block in changed)
+        self._blocks.put([block.id for block in changed], [_record(block) for block in changed])
         return changed
 
-    def _settle(self, requests: dict[str, Request], plan: Plan | None) -> list[Request]:
-        """Makes a view of each request whose life took a turn, and returns these requests."""
+    def _settle(
+        self, requests: dict[str, Request], running: tuple[str, ...], waiting: tuple[str, ...], plan: Plan | None
+    ) -> list[Request]:
+        """Makes a view of each request that arrived, or left the running or the waiting; returns these requests."""
         arrived = list(islice(reversed(requests.values()), len(requests) - len(self._settled)))[::-1]
-        ran = set(self._running)
-        began = [request for request in self._scheduler.running if request.id not in ran]
-        stopped = [request for request in self._ran if request.status is not RequestStatus.RUNNING]
-        self._ran = self._scheduler.running.copy()
-        turned: dict[str, Request] = {}
-        for request in chain(arrived, began, self._leaving, stopped, self._scheduler.waiting):
-            if request.id not in turned and not self._waits_on(request, plan):
-                turned[request.id] = request
-        self._settled.put((request.arrival, self._view(request, plan)) for request in turned.values())
-        self._leaving = [request for request in stopped if request.status.is_over]
+        moved = _moved(self._running, running) | _moved(self._waiting, waiting)
+        turned = {request.id: request for request in arrived}
+        turned.update((name, requests[name]) for name in chain(self._leaving, moved))
+        self._settled.put(
+            [request.arrival for request in turned.values()],
+            [self._view(request, plan) for request in turned.values()],
+        )
+        self._leaving = [name for name in moved if requests[name].status.is_over]
         return list(turned.values())
 
-    def _waits_on(self, request: Request, plan: Plan | None) -> bool:
-        """True if the request has been waiting, and for the same reason, since its last view."""
-        last = self._last.get(request.id)
-        reason = plan.wait_reasons.get(request.id) if plan else None
-        return last is not None and last.status is request.status and last.wait_reason == reason
-
     def _view(self, request: Request, plan: Plan | None) -> RequestView:
-        over, tokens = request.status.is_over, plan.tokens.get(request.id, 0) if plan else 0
         view = RequestView(
             id=request.id,
             status=request.status,
@@ -115,17 +112,13 @@ class SnapshotTaker:
             preemptions=request.num_preemptions,
             cached_tokens=request.num_cached_tokens,
             block_table=self._table(request),
-            scheduled=tokens,
+            scheduled=plan.tokens.get(request.id, 0) if plan else 0,
             work=plan.work.get(request.id) if plan else None,
-            wait_reason=plan.wait_reasons.get(request.id) if plan else None,
             finish_reason=request.finish_reason,
             host_blocks=self._scheduler.swap.blocks(request.id) if self._scheduler.swap else (),
         )
-        if over:
-            self._last.pop(request.id, None)
-            self._tables.pop(request.id, None)
-        else:
-            self._last[request.id] = view
+        if request.status is not RequestStatus.RUNNING:
+            del self._tables[request.id]
         return view
 
     def _batch(self, running: Sequence[Request], plan: Plan | None) -> Batch:
@@ -134,7 +127,7 @@ class SnapshotTaker:
             arrivals=self._arrivals,
             computed=array("i", [request.num_computed_tokens for request in running]),
             known=array("i", [len(request.token_ids) for request in running]),
-            tables=tuple([self._table(request) for request in running]),
+            tables=tuple([self._tables[request.id].ids for request in running]),
             plan=plan,
         )
 
@@ -166,6 +159,10 @@ class _Table(NamedTuple):
 
 def _record(block: Block) -> BlockRecord:
     return BlockRecord(block.ref_count, block.key, None if block.next is None else block.next.id)
+
+
+def _moved(old: tuple[str, ...], new: tuple[str, ...]) -> set[str]:
+    return set() if old == new else set(old) ^ set(new)
 
 
 def _same(old: S, new: S) -> S:

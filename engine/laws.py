@@ -28,7 +28,7 @@ KERNEL_LAW = 10
 
 Audit = Literal["full", "changed", "off"]
 SMALL_POOL = 256  # blocks up to which everything is checked in every step unless the engine is told otherwise
-FULL_EVERY = 64  # steps between two full checks where only changes are checked
+FULL_EVERY = 256  # steps between two full checks where only changes are checked
 
 
 class Row(NamedTuple):
@@ -75,7 +75,7 @@ def conservation(scope: Scope) -> Iterator[str]:
     if pool.num_free + len(owners) != len(pool.blocks) - 1:
         yield f"{pool.num_free} + {len(owners)} blocks"
     for row in scope.rows:
-        if any(scope.hosts[block] > 1 for block in row.host_blocks):
+        if row.host_blocks and any(scope.hosts[block] > 1 for block in row.host_blocks):
             yield f"request {row.request.id}"
 
 
@@ -160,6 +160,8 @@ def _broken_chains(scope: Scope) -> Iterator[str]:
 def _other_content(scope: Scope) -> Iterator[str]:
     size = scope.block_size
     for request, table, _, since in scope.rows:
+        if since == len(table) - 1 and table[since].key is None:
+            continue  # most decodes: the block in work, not full yet
         for position, block in enumerate(table[since:], since):
             if block.key is None:
                 continue
@@ -193,7 +195,7 @@ class Auditor:
 
     "full" looks at every block and request each time. "changed" looks at the blocks whose count, key or place changed,
     at those that entered or left a block table, at the requests that run or whose life took a turn, and at the totals;
-    and at everything every `FULL_EVERY` steps and when nobody runs or waits.
+    and at everything in one step of `FULL_EVERY` and when nobody runs or waits any more.
     """
 
     def __init__(
@@ -239,7 +241,8 @@ class Auditor:
             return
         drained = not snapshot.running and not snapshot.waiting
         full = self.audit == "full" or drained or snapshot.step % FULL_EVERY == 0
-        blocks, rows, queued = self._everything() if full else self._changed(changes, snapshot.pool.block_size)
+        computing, size = snapshot.in_flight, snapshot.pool.block_size
+        blocks, rows, queued = self._everything() if full else self._changed(changes, size, computing)
         scope = Scope(
             snapshot, self._kv, events, tokens, blocks, rows, self._owners, self._hosts, queued, self._verified
         )
@@ -261,9 +264,13 @@ class Auditor:
         rows = [self._row(request, 1, set()) for request in self._requests.values()]
         return pool.blocks, rows, Counter(block.id for block in islice(pool.free_queue, len(pool.blocks) + 1))
 
-    def _changed(self, changes: Changes, block_size: int) -> tuple[Sequence[Block], list[Row], Mapping[int, int]]:
+    def _changed(
+        self, changes: Changes, block_size: int, computing: bool
+    ) -> tuple[Sequence[Block], list[Row], Mapping[int, int]]:
+        """The commit (not `computing`) adds tokens and ends requests: those that go on are as they were in flight."""
         touched = set(changes.blocks)
-        rows = [self._row(request, block_size, touched) for request in changes.requests]
+        requests = dict.fromkeys([*changes.requests, *self._scheduler.running] if computing else changes.requests)
+        rows = [self._row(request, block_size, touched) for request in requests]
         queue = self._kv.pool.free_queue
         return list(touched), rows, {block.id: 1 for block in touched if block in queue}
 
@@ -271,10 +278,8 @@ class Auditor:
         """Counts a request's blocks in place of those it had, and puts the ones that differ into `touched`."""
         name, swap = request.id, self._scheduler.swap
         table, hosts = self._kv.block_table(name), swap.blocks(name) if swap else ()
-        seen = self._seen.get(name)
-        if seen is None:
-            seen = self._seen[name] = _Seen([], (), 0)
-        since = min(len(seen.table), seen.computed // block_size)
+        seen = self._seen.get(name) or self._seen.setdefault(name, _Seen([], (), 0))
+        since = seen.computed // block_size
         if table != seen.table:
             since = min(since, _common(seen.table, table))
             gone, come = seen.table[since:], table[since:]
@@ -285,7 +290,7 @@ class Auditor:
             _recount(self._hosts, seen.hosts, hosts)
             seen.hosts = hosts
         seen.computed = request.num_computed_tokens
-        if request.status.is_over:
+        if not table and not hosts:
             del self._seen[name]
         return Row(request, table, hosts, since)
 

@@ -303,13 +303,11 @@ def _reasons(waiting: Iterable[Request], head_reason: WaitReason) -> Iterable[tu
     """The head waits for `head_reason`; where the limit binds for all alike, so does everyone behind it."""
     for_all = ("preemption", "sequences", "batch")
     binds_all = head_reason.limit in for_all or head_reason.have == 0 == head_reason.need - 1
-    head: Request | None = None
-    for request in waiting:
-        if head is None or binds_all:
-            yield request, head_reason
-        else:
-            yield request, WaitReason("head_of_line", behind=head.id)
-        head = head or request
+    reason = head_reason
+    for place, request in enumerate(waiting):
+        yield request, reason
+        if place == 0 and not binds_all:
+            reason = WaitReason("head_of_line", behind=request.id)
 
 
 def work_kind(request: Request, start: int) -> WorkKind:

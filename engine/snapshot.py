@@ -41,7 +41,7 @@ class RequestView(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """The running requests at one moment, a column each for what every step changes; `plan` has their share of it."""
+    """What every step changes, a column each for the running requests; `plan` has their shares and who waits why."""
 
     arrivals: tuple[int, ...]
     computed: Sequence[int]
@@ -54,7 +54,7 @@ class Batch(NamedTuple):
 class RequestViews(Sequence[RequestView]):
     """Every request that has arrived, in order of arrival; put together when read.
 
-    `settled`: their views as of the last change in their lives. For the running ones `batch` says how far they are.
+    `settled`: their views as of the last turn in their lives; `batch`: what has changed since.
     """
 
     settled: Moment[RequestView]
@@ -86,9 +86,9 @@ def _views(requests: RequestViews) -> tuple[RequestView, ...]:
             block_table=table,
             scheduled=plan.tokens.get(view.id, 0) if plan else 0,
             work=plan.work.get(view.id) if plan else None,
-            wait_reason=plan.wait_reasons.get(view.id) if plan else None,
         )
-    return tuple(views)
+    reasons = plan.wait_reasons if plan else {}
+    return tuple(view._replace(wait_reason=reasons[view.id]) if view.id in reasons else view for view in views)
 
 
 class BlockRecord(NamedTuple):
