@@ -22,6 +22,9 @@ _REFUSALS = {
 }
 
 
+_NEEDED = (("kv_layout", "paged"), ("batching", "continuous"), ("preemption", "recompute"), ("cache", "hash"))
+
+
 def check_forkable(request: Request) -> None:
     """Only a running request has blocks to share; any other is refused in one sentence."""
     refusal = _REFUSALS.get(request.status)
@@ -32,7 +35,7 @@ def check_forkable(request: Request) -> None:
 def check_engine(config: EngineConfig, request_id: str) -> None:
     """Branches share blocks that each may grow from: a run of neighbours, a sealed batch and a promise of blocks do not
     allow for it, and host memory holds one owner's KV."""
-    for field, needed in (("kv_layout", "paged"), ("batching", "continuous"), ("preemption", "recompute")):
+    for field, needed in _NEEDED:
         if getattr(config, field) != needed:
             raise UserError("fork.engine", id=request_id, field=field, value=getattr(config, field), needed=needed)
 

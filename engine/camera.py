@@ -11,6 +11,8 @@ from engine.blocks import Block
 from engine.config import EngineConfig
 from engine.history import History
 from engine.kv_manager import KVManager
+from engine.radix_pages import RadixPages
+from engine.radix_view import radix_view
 from engine.request import Request, RequestStatus
 from engine.scheduler import Plan, Scheduler
 from engine.snapshot import Batch, BlockRecord, Budget, Budgets, PoolView, RequestView, RequestViews, Snapshot
@@ -69,11 +71,12 @@ class SnapshotTaker:
         views = RequestViews(self._settled.now(), self._batch(scheduler.running, plan))
         view = PoolView(
             block_size=self._config.block_size,
-            num_free=pool.num_free,
+            num_free=len(pool.free_queue),
             head=pool.free_queue.head,
             blocks=self._blocks.now(),
             requests=views,
             duplicates=self._duplicates,
+            radix=radix_view(self._kv.tree) if isinstance(self._kv, RadixPages) else None,
         )
         budgets = self._budgets(plan, self._running, view)
         return Snapshot(step, views, self._running, self._waiting, view, budgets, in_flight)

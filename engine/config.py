@@ -7,7 +7,12 @@ from typing import Literal, get_args
 
 from engine.errors import UserError
 
-Policy = Literal["fcfs", "priority"]
+Policy = Literal[
+    "fcfs", "priority", "lpm", "dfs-weight", "hrrn", "shortest-prefill-first", "lof", "random"
+]  # fmt: skip
+Cache = Literal["hash", "radix"]
+EvictionPolicy = Literal["lru", "lfu", "fifo", "mru", "filo", "slru", "priority", "tlru"]
+Admission = Literal["vllm", "sglang"]
 KVLayout = Literal["paged", "contiguous"]
 ContiguousFit = Literal["first", "best"]
 ContiguousReserve = Literal["max", "known"]
@@ -23,6 +28,9 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "batching": get_args(Batching),
     "preemption": get_args(Preemption),
     "victim": get_args(Victim),
+    "cache": get_args(Cache),
+    "eviction_policy": get_args(EvictionPolicy),
+    "admission": get_args(Admission),
 }
 
 # Bounds keep a typed-in number from freezing a browser or filling the memory of a shared server.
@@ -35,6 +43,9 @@ RANGES: dict[str, tuple[int, int]] = {
     "num_lookahead_tokens": (0, 1_000),
     "swap_blocks": (0, 1_000_000),
     "seed": (0, 2**63 - 1),
+    "lpm_ageing": (0, 1_000_000),
+    "in_batch_check": (-1, 1_000_000),
+    "in_batch_deprioritize": (1, 1_000_000),
 }
 
 
@@ -51,6 +62,12 @@ class EngineConfig:
     for prompt + max_tokens. `batching`: requests join at any step, or a batch at a time. `preemption`: how room is
     made; `swap` copies to a host pool of `swap_blocks`, `delay` admits only what can finish. `victim`: who gives way;
     `auto` is what vLLM does for `policy`.
+
+    From SGLang 0.5.23: `cache` radix keeps prefixes in a tree whose pages are blocks, evicted by `eviction_policy`.
+    `policy` also takes its orders; `lpm_ageing` lets a step of waiting count as that many matched tokens (0: lpm may
+    starve). A request with at most `in_batch_check` cached tokens (-1: none is looked at) goes to the end of the queue
+    if one before it shares `in_batch_deprioritize` tokens. `admission` sglang admits by an estimate of what running
+    requests will still write, `schedule_conservativeness` times 0.7 of it at first, and retracts where it was wrong.
     """
 
     block_size: int = 16
@@ -73,6 +90,13 @@ class EngineConfig:
     preemption: Preemption = "recompute"
     victim: Victim = "auto"
     swap_blocks: int = 64
+    cache: Cache = "hash"
+    eviction_policy: EvictionPolicy = "lru"
+    lpm_ageing: int = 0
+    in_batch_check: int = 32
+    in_batch_deprioritize: int = 32
+    admission: Admission = "vllm"
+    schedule_conservativeness: float = 1.0
 
     def __post_init__(self) -> None:
         for name, (low, high) in RANGES.items():
@@ -86,9 +110,12 @@ class EngineConfig:
             if getattr(self, name) not in choices:
                 raise UserError("config.choice", field=name, value=getattr(self, name), choices=", ".join(choices))
         self._check_ways_to_make_room()
-        watermark = self.watermark
-        if isinstance(watermark, bool) or not isinstance(watermark, (int, float)) or not 0.0 <= watermark < 1.0:
+        self._check_what_needs_what()
+        if not _is_number(self.watermark) or not 0.0 <= self.watermark < 1.0:
             raise UserError("config.range", field="watermark", value=self.watermark, low=0.0, high="<1")
+        factor = self.schedule_conservativeness
+        if not _is_number(factor) or not 0.0 < factor <= 10.0:
+            raise UserError("config.range", field="schedule_conservativeness", value=factor, low=">0", high=10)
         if self.max_num_batched_tokens < self.max_num_seqs:
             raise UserError("config.budget", budget=self.max_num_batched_tokens, seqs=self.max_num_seqs)
         length = self.max_model_len
@@ -102,6 +129,14 @@ class EngineConfig:
         for name, never in (("kv_layout", "contiguous"), ("batching", "static")):
             if getattr(self, name) == never and self.preemption != "recompute":
                 raise UserError("config.never_preempts", field=name, setting=never, value=self.preemption)
+
+    def _check_what_needs_what(self) -> None:
+        """Settings that cannot go together, each with what the first of them needs of the second."""
+        for name, value, other, needed in _NEEDS:
+            if getattr(self, name) == value and getattr(self, other) != needed:
+                raise UserError(
+                    "config.needs", field=name, value=value, other=other, have=getattr(self, other), needed=needed
+                )
 
     @property
     def usable_blocks(self) -> int:
@@ -129,3 +164,18 @@ class EngineConfig:
             if name not in known:
                 raise UserError("config.unknown", field=name, known=", ".join(known))
         return replace(self, **changes)  # type: ignore[arg-type]
+
+
+# (setting, value, other setting, what that must be)
+_NEEDS = (
+    ("cache", "radix", "kv_layout", "paged"),
+    ("cache", "radix", "preemption", "recompute"),
+    ("policy", "dfs-weight", "cache", "radix"),
+    ("admission", "sglang", "kv_layout", "paged"),
+    ("admission", "sglang", "batching", "continuous"),
+    ("admission", "sglang", "preemption", "recompute"),
+)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -67,6 +67,12 @@ class Contiguous:
     def withdraw(self, request: Request) -> None:
         """Nothing was published."""
 
+    def store(self, request: Request) -> None:
+        """Nothing is found again."""
+
+    def matched_tokens(self, request: Request) -> int:
+        return 0
+
     def fork(self, parent: Request, child: Request) -> list[Block]:
         """A run has one owner: refused at intake (`branching.check_engine`)."""
         raise UserError("fork.engine", id=parent.id, field="kv_layout", value="contiguous", needed="paged")

@@ -16,6 +16,7 @@ from engine.errors import UserError
 from engine.events import Event, Forked, RequestAborted, RequestArrived, SwappedIn, SwappedOut
 from engine.kv_manager import HashBlocks, KVManager
 from engine.laws import Audit, Auditor
+from engine.radix_pages import RadixPages
 from engine.request import Request, RequestSpec, SamplingParams
 from engine.runner import Runner, RunnerOutput
 from engine.scheduler import Plan, Scheduler
@@ -27,8 +28,10 @@ _NOTHING = RunnerOutput({})
 
 
 def make_kv(config: EngineConfig, log: list[Event] | None, namespace: str = "") -> KVManager:
-    """The KV cache of `config.kv_layout`."""
-    return Contiguous(config, log) if config.kv_layout == "contiguous" else HashBlocks(config, log, namespace)
+    """The KV cache of `config.kv_layout` and `config.cache`."""
+    if config.kv_layout == "contiguous":
+        return Contiguous(config, log)
+    return RadixPages(config, log) if config.cache == "radix" else HashBlocks(config, log, namespace)
 
 
 def make_scheduler(config: EngineConfig, kv: KVManager, log: list[Event] | None) -> Scheduler:

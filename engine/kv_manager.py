@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from engine.blocks import Block, BlockPool, FreeCause
 from engine.config import EngineConfig
 from engine.events import BlockCopied, Event, PrefixLookup
-from engine.prefix_hash import BlockKey, KeyChain
+from engine.prefix_hash import BlockKey, HashIndex, KeyChain
 from engine.request import Request, RequestSpec, RequestStatus
+
+if TYPE_CHECKING:
+    from engine.radix_node import RadixNode
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """Longest cached prefix of a request: whole blocks, never covering the last known token."""
+    """Longest cached prefix of a request: whole blocks, never covering the last known token. `node`: where it ends."""
 
     blocks: tuple[Block, ...]
     tokens: int
+    node: RadixNode | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +37,55 @@ class Shortage:
 NO_HIT = Hit((), 0)
 
 
+def blocks_for(config: EngineConfig, tokens: int) -> int:
+    """Blocks that hold `tokens` positions of a sequence, which is no longer than the longest."""
+    size = config.block_size
+    return (min(tokens, config.model_len) + size - 1) // size
+
+
+def peak_blocks(config: EngineConfig, spec: RequestSpec) -> int:
+    """Paged: blocks of all positions and of the lookahead slots that the last of them asks for as well."""
+    ahead = min(spec.positions + config.num_lookahead_tokens, config.model_len)
+    return -(-max(spec.positions, ahead) // config.block_size)
+
+
+class Queue(Protocol):
+    """Free blocks in the order in which they will be handed out; `head` is the first's id, -1 if there is none."""
+
+    @property
+    def head(self) -> int: ...
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Block]: ...
+
+    def __contains__(self, block: Block) -> bool: ...
+
+
+class Pool(Protocol):
+    """What scheduler, pictures and laws see of the blocks. `num_free`: how many can be had, by eviction or not."""
+
+    @property
+    def blocks(self) -> list[Block]: ...
+
+    @property
+    def free_queue(self) -> Queue: ...
+
+    @property
+    def changed(self) -> set[Block]: ...
+
+    @property
+    def index(self) -> HashIndex: ...
+
+    @property
+    def num_free(self) -> int: ...
+
+
 class KVManager(Protocol):
     """What a scheduler needs of any KV cache."""
 
-    pool: BlockPool
+    @property
+    def pool(self) -> Pool: ...
 
     def note_tokens(self, request: Request) -> None: ...
 
@@ -48,6 +97,10 @@ class KVManager(Protocol):
         """Undoes what was published for positions that were scheduled but will not be computed."""
         ...
 
+    def store(self, request: Request) -> None:
+        """Makes what is computed of a running request findable, where that is not done when it is scheduled."""
+        ...
+
     def fork(self, parent: Request, child: Request) -> list[Block]:
         """Gives `child` what `parent` owns of computed positions; copies nothing."""
         ...
@@ -57,6 +110,10 @@ class KVManager(Protocol):
         ...
 
     def lookup(self, request: Request) -> Hit: ...
+
+    def matched_tokens(self, request: Request) -> int:
+        """Tokens that `lookup` would find, for those who only compare requests."""
+        ...
 
     def allocate(
         self, request: Request, tokens: int, hit: Hit = NO_HIT, *, whole: bool = False, reserve: int = 0
@@ -100,6 +157,21 @@ class HashBlocks:
         if not self.config.enable_prefix_caching:
             return NO_HIT
         limit = (request.num_tokens - 1) // self.config.block_size
+        blocks = self._cached(request, limit)
+        hit = Hit(tuple(blocks), len(blocks) * self.config.block_size)
+        if self.log is not None:
+            resumed = request.status is RequestStatus.PREEMPTED
+            ids = tuple(block.id for block in blocks)
+            limit_tokens = limit * self.config.block_size
+            self.log.append(PrefixLookup(request.id, request.num_tokens, hit.tokens, limit_tokens, ids, resumed))
+        return hit
+
+    def matched_tokens(self, request: Request) -> int:
+        limit = (request.num_tokens - 1) // self.config.block_size
+        return len(self._cached(request, limit)) * self.config.block_size
+
+    def _cached(self, request: Request, limit: int) -> list[Block]:
+        """The longest cached run of at most `limit` of the request's blocks."""
         blocks: list[Block] = []
         matched: BlockKey | None = None
         for key in request.block_keys[:limit]:
@@ -108,13 +180,7 @@ class HashBlocks:
                 break
             matched = block.key
             blocks.append(block)
-        hit = Hit(tuple(blocks), len(blocks) * self.config.block_size)
-        if self.log is not None:
-            resumed = request.status is RequestStatus.PREEMPTED
-            ids = tuple(block.id for block in blocks)
-            limit_tokens = limit * self.config.block_size
-            self.log.append(PrefixLookup(request.id, request.num_tokens, hit.tokens, limit_tokens, ids, resumed))
-        return hit
+        return blocks
 
     def allocate(
         self, request: Request, tokens: int, hit: Hit = NO_HIT, *, whole: bool = False, reserve: int = 0
@@ -165,9 +231,10 @@ class HashBlocks:
         self.pool.free(table[::-1], request.id, cause)
 
     def peak_blocks(self, spec: RequestSpec) -> int:
-        """Blocks of all positions and of the lookahead slots that the last of them asks for as well."""
-        ahead = min(spec.positions + self.config.num_lookahead_tokens, self.config.model_len)
-        return -(-max(spec.positions, ahead) // self.config.block_size)
+        return peak_blocks(self.config, spec)
+
+    def store(self, request: Request) -> None:
+        """Blocks were published when the step that fills them was scheduled."""
 
     def withdraw(self, request: Request) -> None:
         table = self.block_table(request.id)
@@ -213,8 +280,7 @@ class HashBlocks:
         )  # fmt: skip
 
     def _blocks_for(self, tokens: int) -> int:
-        size = self.config.block_size
-        return (min(tokens, self.config.model_len) + size - 1) // size
+        return blocks_for(self.config, tokens)
 
     def _publish(self, request: Request, table: list[Block], tokens: int) -> None:
         """vLLM `cache_full_blocks`: full blocks get their hash when the filling step is scheduled."""

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Literal, NamedTuple
 
+from engine import radix_laws
 from engine.blocks import NULL_BLOCK, Block
 from engine.camera import Changes
 from engine.events import BlockPublished, Event
 from engine.kv_manager import HashBlocks, KVManager
 from engine.prefix_hash import BlockKey
+from engine.radix_pages import RadixPages
 from engine.request import Request
 from engine.scheduler import Plan, Scheduler
 from engine.snapshot import Snapshot
@@ -23,7 +26,7 @@ from engine.timeline import KernelRecord, LawResult
 
 NUM_LAWS = 10
 HASH_LAW = 7
-RADIX_LAW = 8  # has nothing to look at while the cache is hash-addressed
+RADIX_LAW = 8
 KERNEL_LAW = 10
 
 Audit = Literal["full", "changed", "off"]
@@ -46,7 +49,7 @@ class Scope:
 
     `owners`: block id → block tables that list it; `hosts`: the same for host blocks; both count all requests and have
     no entries of 0. `queued`: how often each of `blocks` is in the free queue. `tokens`: request id → scheduled tokens.
-    `verified`: keys whose digests need no second look.
+    `in_tree`: blocks that a radix tree holds. `verified`: keys whose digests need no second look.
     """
 
     snapshot: Snapshot
@@ -58,6 +61,7 @@ class Scope:
     owners: Mapping[int, int]
     hosts: Mapping[int, int]
     queued: Mapping[int, int]
+    in_tree: AbstractSet[int]
     verified: dict[int, BlockKey]
 
     @property
@@ -66,14 +70,15 @@ class Scope:
 
 
 def conservation(scope: Scope) -> Iterator[str]:
-    """Law 1: blocks in use + free queue = pool, and each block is in exactly one of the two."""
+    """Law 1: blocks in use + free queue = pool, each block in exactly one of the two; a radix tree's are in use."""
     pool, owners = scope.kv.pool, scope.owners
     for block in scope.blocks:
-        places = scope.queued.get(block.id, 0) + (block.id in owners)
+        places = scope.queued.get(block.id, 0) + (block.id in owners or block.id in scope.in_tree)
         if places != (block.id != NULL_BLOCK):
             yield f"block {block.id}"
-    if pool.num_free + len(owners) != len(pool.blocks) - 1:
-        yield f"{pool.num_free} + {len(owners)} blocks"
+    free, used = len(pool.free_queue), len(owners) + len(scope.in_tree - owners.keys())
+    if free + used != len(pool.blocks) - 1:
+        yield f"{free} + {used} blocks"
     for row in scope.rows:
         if row.host_blocks and any(scope.hosts[block] > 1 for block in row.host_blocks):
             yield f"request {row.request.id}"
@@ -87,9 +92,10 @@ def counted_owners(scope: Scope) -> Iterator[str]:
 
 
 def free_iff_unowned(scope: Scope) -> Iterator[str]:
-    """Law 3: reference count 0 if and only if in the free queue, once; the null block excepted."""
+    """Law 3: reference count 0 and in no tree if and only if in the free queue, once; the null block excepted."""
     for block in scope.blocks:
-        if block.id != NULL_BLOCK and scope.queued.get(block.id, 0) != (block.ref_count == 0):
+        unheld = block.ref_count == 0 and block.id not in scope.in_tree
+        if block.id != NULL_BLOCK and scope.queued.get(block.id, 0) != unheld:
             yield f"block {block.id}"
 
 
@@ -130,7 +136,7 @@ def foreign_writes(scope: Scope) -> Iterator[str]:
             continue
         end = request.num_computed_tokens
         for block in table[(end - tokens) // size : (end - 1) // size + 1]:
-            exposed = block.ref_count > 1 or block.key is not None
+            exposed = block.ref_count > 1 or block.key is not None or block.id in scope.in_tree
             if block.id in writers or (exposed and filled_by.get(block.id) != request.id):
                 yield f"block {block.id}"
             writers.add(block.id)
@@ -170,19 +176,36 @@ def _other_content(scope: Scope) -> Iterator[str]:
                 yield f"block {block.id}"
 
 
+def honest_tree(scope: Scope) -> Iterator[str]:
+    """Law 8: the radix laws; what a row holds outside the tree is its alone, and the tree locks what tables list."""
+    view = scope.snapshot.radix
+    assert view is not None
+    own = [block for block in scope.owners if block not in scope.in_tree]
+    yield from radix_laws.faults(view, scope.events, own)
+    yield from (f"page {block}" for block in own if scope.owners[block] > 1)
+    for node in view:
+        for page in node.pages.tolist():
+            if (page in scope.owners) != bool(node.lock_ref):
+                yield f"node {node.id}"
+
+
 def left_behind(scope: Scope) -> Iterator[str]:
     """Law 9: a request that is over holds nothing; when all are over every block is free."""
     for request, table, host_blocks, _ in scope.rows:
         if (table or host_blocks) and request.status.is_over:
             yield f"request {request.id}"
     after = scope.snapshot
-    if not after.running and not after.waiting and after.pool.owned:
-        yield f"{after.pool.owned} blocks"
+    if not after.running and not after.waiting:
+        if after.pool.owned:
+            yield f"{after.pool.owned} blocks"
+        if after.radix is not None and after.radix.protected:
+            yield f"{after.radix.protected} locked tokens"
 
 
 _Check = Callable[[Scope], Iterator[str]]
 _ALWAYS: dict[int, _Check] = {
     1: conservation, 2: counted_owners, 3: free_iff_unowned, 5: written_within_allocated, HASH_LAW: honest_keys,
+    RADIX_LAW: honest_tree,
 }  # fmt: skip
 _IN_FLIGHT: dict[int, _Check] = {**_ALWAYS, 4: within_budgets, 6: foreign_writes}
 _AFTER: dict[int, _Check] = {**_ALWAYS, 9: left_behind}
@@ -222,12 +245,12 @@ class Auditor:
         fault = self._faults.get(law)
         if fault is not None:
             return LawResult(law, holds=False, broken_by=fault)
-        checked = self.audit != "off" and law != RADIX_LAW and (law != HASH_LAW or self._hashes)
-        return (_HOLDS if checked else _UNCHECKED)[law]
+        return (_HOLDS if self.audit != "off" and self._applies(law) else _UNCHECKED)[law]
 
-    @property
-    def _hashes(self) -> bool:
-        return isinstance(self._kv, HashBlocks)  # nothing is ever published in a contiguous layout
+    def _applies(self, law: int) -> bool:
+        """Hashes and trees are laws of their own caches; a contiguous layout has neither."""
+        needed = {HASH_LAW: HashBlocks, RADIX_LAW: RadixPages}.get(law)
+        return needed is None or isinstance(self._kv, needed)
 
     def _look(
         self,
@@ -243,11 +266,12 @@ class Auditor:
         full = self.audit == "full" or drained or snapshot.step % FULL_EVERY == 0
         computing, size = snapshot.in_flight, snapshot.pool.block_size
         blocks, rows, queued = self._everything() if full else self._changed(changes, size, computing)
+        in_tree = frozenset(page for node in snapshot.radix or () for page in node.pages.tolist())
         scope = Scope(
-            snapshot, self._kv, events, tokens, blocks, rows, self._owners, self._hosts, queued, self._verified
+            snapshot, self._kv, events, tokens, blocks, rows, self._owners, self._hosts, queued, in_tree, self._verified
         )
         for law, check in checks.items():
-            fault = next(check(scope), None) if law != HASH_LAW or self._hashes else None
+            fault = next(check(scope), None) if self._applies(law) else None
             if fault is not None:
                 self._faults.setdefault(law, fault)
 

@@ -30,6 +30,10 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "preemption is {value}, but with {field} = {setting} nothing is ever preempted; leave preemption at recompute.",
         "preemption 为 {value}，但 {field} = {setting} 时从不抢占；请将 preemption 保持为 recompute。",
     ),
+    "config.needs": (
+        "{field} is {value}, which needs {other} to be {needed}, but it is {have}.",
+        "{field} 为 {value}，需要 {other} 为 {needed}，但现在为 {have}。",
+    ),
     "metrics.target": (
         "{field} is {value}, but a latency target is a number of milliseconds above 0.",
         "{field} 为 {value}，但延迟目标必须是大于 0 的毫秒数。",

@@ -69,14 +69,14 @@ def choose_victim(
 ) -> Request:
     """Who gives way when a running request lacks a block; it may be the one that asks.
 
-    auto: as vLLM (`Scheduler.schedule`), last_admitted under FCFS and lowest_priority under priority.
+    auto: as vLLM (`Scheduler.schedule`), lowest_priority under priority and last_admitted otherwise.
     last_admitted: the end of the running list. lowest_priority: the least important, latest arrival first.
     least_progress: fewest positions computed, latest arrival first, so that the least work is lost.
     most_blocks: most blocks by `held`, latest arrival first; the oldest running request is spared, since a request
     that grows the longest would otherwise lose its blocks again and again.
     """
     if victim == "auto":
-        victim = "last_admitted" if policy == "fcfs" else "lowest_priority"
+        victim = "lowest_priority" if policy == "priority" else "last_admitted"
     if victim == "last_admitted":
         return running[-1]
     if victim == "lowest_priority":

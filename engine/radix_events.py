@@ -95,6 +95,17 @@ class DuplicatesFreed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class RowReleased(Event):
+    """`request`'s block table is gone: `stored` pages stay in the tree, unlocked by it; `freed` ones are free."""
+
+    kind: ClassVar[str] = "row_released"
+    request: str
+    cause: Literal["finished", "aborted", "preempted", "swapped"]
+    stored: tuple[int, ...]
+    freed: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class HeapBuilt(Event):
     """An eviction of `asked` tokens put all evictable leaves in a heap: its array, and the comparisons it cost."""
 

@@ -114,6 +114,7 @@ class Scheduler:
                 request.high_water = request.num_computed_tokens
             token = sampled.get(request.id)
             if token is None:
+                self.kv.store(request)
                 continue
             if self.log is not None:
                 self.log.append(TokenSampled(request.id, token, request.num_tokens, request.id in scripted))
@@ -123,6 +124,8 @@ class Scheduler:
             if reason is not None:
                 self._finish(request, reason)
                 finished.append(request)
+            elif plan.work.get(request.id) != "decode":
+                self.kv.store(request)
         if finished:
             done = {request.id for request in finished}
             self.running = [request for request in self.running if request.id not in done]

@@ -51,6 +51,9 @@ class SlotPool:
         """The free list, front (next out) first; a copy."""
         return self._front(self._count)
 
+    def is_free(self, page: int) -> bool:
+        return bool(self._is_free[page])
+
     def take(self, pages: int) -> Ids | None:
         """`pages` pages from the front, or None, with nothing taken, when there are fewer."""
         if pages > self._count:

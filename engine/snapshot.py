@@ -13,6 +13,7 @@ from engine.prefix_hash import BlockKey
 from engine.request import RequestStatus
 
 if TYPE_CHECKING:
+    from engine.radix_view import RadixView
     from engine.scheduler import Plan
 
 
@@ -105,6 +106,8 @@ class PoolView:
 
     `num_free`: length of the free queue, `head` its first block. `duplicates`: short hash → blocks that hold the same
     content, oldest (the one a lookup finds) first. Whatever has an entry for each block is put together when read.
+
+    With `radix` a block is a page. Its hash is its node's name, and what only the tree holds is neither owned nor free.
     """
 
     block_size: int
@@ -113,6 +116,7 @@ class PoolView:
     blocks: Moment[BlockRecord]
     requests: RequestViews
     duplicates: Mapping[str, tuple[int, ...]]
+    radix: RadixView | None = None
 
     @property
     def num_blocks(self) -> int:
@@ -122,7 +126,12 @@ class PoolView:
     @property
     def owned(self) -> int:
         """Blocks with at least one owner."""
-        return self.num_blocks - 1 - self.num_free
+        return self.num_blocks - 1 - self.num_free - self.num_evictable
+
+    @property
+    def num_evictable(self) -> int:
+        """Pages that only the radix tree holds."""
+        return 0 if self.radix is None else self.radix.evictable // self.block_size
 
     @property
     def ref_count(self) -> tuple[int, ...]:
@@ -171,17 +180,21 @@ class _Columns(NamedTuple):
 @lru_cache(maxsize=16)
 def _columns(pool: PoolView) -> _Columns:
     records = pool.blocks.items
+    hashes = [None if record.key is None else record.key.short for record in records]
+    for node in pool.radix or ():
+        for page in node.pages.tolist():
+            hashes[page] = f"n{node.id}"
     return _Columns(
         ref_count=tuple(record.ref_count for record in records),
-        fill=_fill(records, pool.requests, pool.block_size),
-        hashes=tuple(None if record.key is None else record.key.short for record in records),
+        fill=_fill(hashes, pool.requests, pool.block_size),
+        hashes=tuple(hashes),
         parents=tuple(_parent(record.key) for record in records),
-        free_queue=_chain(records, pool.head),
+        free_queue=_chain(records, pool.head) if pool.radix is None else tuple(pool.radix.free_pages.tolist()),
     )
 
 
-def _fill(records: Sequence[BlockRecord], views: Sequence[RequestView], size: int) -> tuple[int, ...]:
-    fill = [0 if record.key is None else size for record in records]
+def _fill(hashes: Sequence[str | None], views: Sequence[RequestView], size: int) -> tuple[int, ...]:
+    fill = [0 if name is None else size for name in hashes]
     for view in views:
         for position, block_id in enumerate(view.block_table):
             valid = min(size, max(0, view.computed_tokens - position * size))
@@ -239,6 +252,11 @@ class Snapshot:
     pool: PoolView
     budgets: Budgets
     in_flight: bool = False
+
+    @property
+    def radix(self) -> RadixView | None:
+        """The radix tree and its pool; None while the cache is hash-addressed."""
+        return self.pool.radix
 
     def request(self, request_id: str) -> RequestView:
         return next(view for view in self.requests if view.id == request_id)

@@ -213,7 +213,7 @@ def _shortage(mine: Decisions, account: Account, config: EngineConfig) -> Notice
         return None
     victim = config.victim
     if victim == "auto":
-        victim = "last_admitted" if config.policy == "fcfs" else "lowest_priority"
+        victim = "lowest_priority" if config.policy == "priority" else "last_admitted"
     return notice(
         "compare.because.preempted",
         asker=chosen.beneficiary,
