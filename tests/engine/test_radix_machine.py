@@ -118,10 +118,10 @@ class RowMachine(RuleBasedStateMachine):
         assert self.tree.pool.available == self.tree.pool.num_pages * self.tree.pool.page_size
 
 
+SHORT = settings(max_examples=60, stateful_step_count=30, deadline=None)
 TestTreeMachine = TreeMachine.TestCase
 TestRowMachine = RowMachine.TestCase
-for _case in (TestTreeMachine, TestRowMachine):
-    _case.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestTreeMachine.settings = TestRowMachine.settings = SHORT
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -84,7 +84,7 @@ def _match_touches_nothing(tree: RadixTree, *arguments: Any) -> list[RadixNode]:
 def _insert_counts_every_chunk(
     tree: RadixTree, key: Any, stop: int, pages: Any, priority: int, _: int, who: Any
 ) -> Any:
-    return _insert(tree, key, stop, pages, rank, -1, who)
+    return _insert(tree, key, stop, pages, priority, -1, who)
 
 
 def _insert_ignores_priority(tree: RadixTree, key: Any, stop: int, pages: Any, _: int, inserted: int, who: Any) -> Any:
