@@ -109,7 +109,7 @@ class RadixTree:
     def matched_tokens(self, key: RadixKey) -> int:
         """How many units of `key` are cached, also those that fill no whole page; nothing is changed or touched."""
         node, at, raw = self.root, 0, key.raw
-        end = (key.units + key.overlap) * WIDTH
+        end = min(len(raw), (key.units + key.overlap) * WIDTH)
         while True:
             best, inside = 0, None
             for child in node.children.values():

@@ -1,7 +1,7 @@
 """A radix cache so simple that it is plainly right: every cached page under the whole path of tokens that leads to it.
 
-It knows nothing of nodes. Driven in step with the real tree it says what must be found, whose pages stay, what is locked
-and what may leave; which of the leaves leaves first is checked against the smallest key of all.
+It knows nothing of nodes. Driven in step with the real tree it says what must be found, in which pages, what is locked
+and what may leave; which leaf leaves first is told by a picture taken before.
 """
 
 from __future__ import annotations
@@ -181,3 +181,49 @@ def refused(call, *arguments: object) -> str:  # type: ignore[no-untyped-def]
     except UserError as error:
         return str(error)
     raise AssertionError("not refused")
+
+
+def twins(seed: int, operations: int, policy: str) -> None:
+    """A tree that records and one that does not do the same: the lasting heap takes leaves in the order of SGLang's."""
+    rng = random.Random(seed)
+    page = rng.choice([1, 2])
+    recording, silent = (
+        RadixTree(SlotPool(page * 30, page), policy, OPTIONS.get(policy), log=log) for log in ([], None)
+    )  # fmt: skip
+    locked: list[tuple[RadixNode, RadixNode]] = []
+    past: list[list[int]] = [[]]
+    for _ in range(operations):
+        stem = rng.choice(past)
+        tokens = stem[: rng.randint(0, len(stem))] + [rng.randrange(3) for _ in range(rng.randint(1, 4))]
+        past = [*past[-20:], tokens]
+        what, short, priority = rng.random(), rng.randint(0, 6), rng.randint(0, 2)
+        pair = []
+        for tree in (recording, silent):
+            if what < 0.3:
+                pair.append(tree.match(radix_key(tokens)).node)
+            elif what < 0.8:
+                pair.append(_store(tree, tokens, priority))
+            else:
+                pair.append([node.id for node in tree.evict(short)])
+        if what < 0.2:
+            locked.append((pair[0], pair[1]))
+            recording.lock(pair[0])
+            silent.lock(pair[1])
+        elif what < 0.8 and locked and rng.random() < 0.5:
+            one, other = locked.pop()
+            recording.unlock(one)
+            silent.unlock(other)
+        elif what >= 0.8:
+            assert pair[0] == pair[1], "another order"
+        ours, theirs = radix_view(recording), radix_view(silent)
+        assert ours.drain_order() == theirs.drain_order(), "another tree"
+    assert [node.id for node in recording.evict(1 << 40)] == [node.id for node in silent.evict(1 << 40)]
+
+
+def _store(tree: RadixTree, tokens: list[int], priority: int) -> None:
+    key = radix_key(tokens)
+    units, size = tree.usable_units(key), tree.pool.page_size
+    tree.evict(units - tree.pool.available)
+    pages = tree.pool.take(units // size)
+    if pages is not None:
+        tree.pool.free(pages[: tree.insert(key, pages, priority).present // size])
