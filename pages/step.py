@@ -162,6 +162,8 @@ def _selection(asked: str, session: Session) -> Selection | None:
     number = _whole_number(name)
     if kind == "block" and number is not None and number < session.engine.config.num_blocks:
         return Selection("block", number)
+    if kind == "node" and number is not None:
+        return Selection("node", number)
     return None
 
 

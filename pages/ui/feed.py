@@ -36,7 +36,7 @@ _CONTROLS = (
 
 class Chosen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
-    kind: Literal["request", "block"]
+    kind: Literal["request", "block", "node"]
     id: StrictInt | Annotated[StrictStr, Field(max_length=200)]
 
 
@@ -71,12 +71,12 @@ def first(visitor: str, session: Session, palette: Palette, lang: Lang, link: di
         "theme": palette.name,
         "colors": {name: getattr(palette, name) for name in _CSS_COLORS} | {"mono": palette.mono},
         "words": {name: t(f"control.{name}", lang) for name in _CONTROLS},
-        "cards": cards(lang),
+        "cards": cards(session.engine.config.cache, lang),
         "link": link,
         "cursor": session.cursor,
         "reached": session.reached,
         "select": None if chosen is None else {"kind": chosen.kind, "id": chosen.id},
-        **_reply(session, [min(session.cursor, session.last)], palette, lang, first_open()),
+        **_reply(session, [min(session.cursor, session.last)], palette, lang, first_open(session.engine.config.cache)),
     }
 
 
@@ -133,6 +133,7 @@ def _scene(session: Session, step: int, palette: Palette, lang: Lang) -> Scene:
         session.selection,
         session.prompts,
         _caption(session, step, lang),
+        session.workload.loaded.tokenizer.decode,
     )
 
 

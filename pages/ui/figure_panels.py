@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from engine.events import Event
 from engine.metrics import measure
 from pages.figures.attention import attention, attention_alt
 from pages.figures.batch import batch, batch_alt
 from pages.figures.block_tables import MAX_ROWS, block_tables, relevant
+from pages.figures.eviction_heap import eviction_heap, heap_state, heap_words
 from pages.figures.free_queue import free_queue
 from pages.figures.hash_chains import chains_alt, hash_chains
 from pages.figures.latency import clock_label, latency, latency_alt
 from pages.figures.marks import GLYPHS, MarkKind, Marks
 from pages.figures.pool import pool, ring_color
+from pages.figures.radix_tree import radix_tree, tree_alt
 from pages.figures.schedule import schedule
 from pages.ui import panels
 from pages.ui.scene import Scene
@@ -90,6 +93,43 @@ def chains_panel(scene: Scene) -> Json:
             chip("legend.stranded", palette.card, lang, outline=palette.evicted),
         ],
     }
+
+
+def tree_panel(scene: Scene) -> Json:
+    """Of an engine with the radix cache."""
+    lang, palette, view = scene.lang, scene.palette, scene.snapshot.radix
+    if view is None:
+        raise ValueError("no radix tree in this snapshot")
+    return {
+        "sub": t("panel.tree_sub", lang),
+        "figure": radix_tree(view, _events(scene), scene.selection, palette, lang, scene.label),
+        "alt": tree_alt(view, lang),
+        "legend": [
+            chip("legend.locked", palette.used, lang),
+            chip("legend.locked_twice", palette.shared, lang),
+            chip("legend.unlocked", palette.cached, lang),
+            chip("legend.matched", palette.new, lang, thin=True),
+            chip("legend.cut", palette.evicted, lang, ring=True, glyph="◇"),
+        ],
+    }
+
+
+def heap_panel(scene: Scene) -> Json:
+    lang, view = scene.lang, scene.snapshot.radix
+    if view is None:
+        raise ValueError("no radix tree in this snapshot")
+    state = heap_state(view, _events(scene))
+    words = heap_words(state, lang)
+    return {
+        "sub": words,
+        "figure": eviction_heap(state, scene.selection, scene.palette, lang),
+        "alt": words,
+        "legend": [],
+    }
+
+
+def _events(scene: Scene) -> Sequence[Event]:
+    return scene.step.events if scene.step is not None else ()
 
 
 def batch_panel(scene: Scene) -> Json:

@@ -11,17 +11,20 @@ import json
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Literal, NamedTuple
 
+from engine.config import Cache
 from engine.events import BlockAllocated
 from pages.ui import panels
 from pages.ui.figure_panels import (
     batch_panel,
     chains_panel,
+    heap_panel,
     kernel_panel,
     latency_panel,
     pool_panel,
     queue_panel,
     schedule_panel,
     tables_panel,
+    tree_panel,
 )
 from pages.ui.scene import Scene
 from pages.ui.text import Lang, t
@@ -39,6 +42,7 @@ class Panel(NamedTuple):
     slot: Slot
     kind: Kind
     build: Callable[[Scene], Json]
+    cache: Cache | None = None  # only with this prefix cache
 
 
 def _why(scene: Scene) -> Json:
@@ -58,29 +62,35 @@ PANELS: tuple[Panel, ...] = (
     Panel("tables", "tables", "figure", tables_panel),
     Panel("requests", "tables", "table", _requests),
     Panel("pool", "pool", "figure", pool_panel),
-    Panel("chains", "pool", "figure", chains_panel),
+    Panel("chains", "pool", "figure", chains_panel, cache="hash"),
+    Panel("tree", "schedule", "figure", tree_panel, cache="radix"),
     Panel("schedule", "schedule", "figure", schedule_panel),
     Panel("batch", "schedule", "figure", batch_panel),
     Panel("latency", "schedule", "figure", latency_panel),
     Panel("why", "why", "sentences", _why),
     Panel("story", "why", "sentences", _story),
     Panel("kernel", "kernel", "kernel", kernel_panel),
+    Panel("heap", "queue", "figure", heap_panel, cache="radix"),
     Panel("queue", "queue", "figure", queue_panel),
 )
 
 
-def cards(lang: Lang) -> list[Json]:
+def cards(cache: Cache, lang: Lang) -> list[Json]:
     """The cards of the stage with their panels, for `stage.mount`."""
     found: dict[str, list[Json]] = {}
-    for panel in PANELS:
+    for panel in _shown(cache):
         entry = {"name": panel.name, "kind": panel.kind, "title": t(f"panel.{panel.name}", lang)}
         found.setdefault(panel.slot, []).append(entry)
     return [{"slot": slot, "panels": entries} for slot, entries in found.items()]
 
 
-def first_open() -> list[str]:
+def first_open(cache: Cache) -> list[str]:
     """The panels open at first: one a card."""
-    return list({panel.slot: panel.name for panel in reversed(PANELS)}.values())
+    return list({panel.slot: panel.name for panel in reversed(_shown(cache))}.values())
+
+
+def _shown(cache: Cache) -> list[Panel]:
+    return [panel for panel in PANELS if panel.cache in (None, cache)]
 
 
 def parts(scene: Scene, names: Collection[str]) -> dict[str, Json]:
@@ -90,7 +100,7 @@ def parts(scene: Scene, names: Collection[str]) -> dict[str, Json]:
         "laws": panels.laws(scene.step, scene.lang),
         "head": _head(scene),
     }
-    return around | {panel.name: panel.build(scene) for panel in PANELS if panel.name in names}
+    return around | {panel.name: panel.build(scene) for panel in _shown(scene.config.cache) if panel.name in names}
 
 
 def pack(scenes: Iterable[Scene], names: Collection[str], known: Collection[str] = ()) -> Json:

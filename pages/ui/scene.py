@@ -10,6 +10,7 @@ from engine.config import EngineConfig
 from engine.snapshot import Snapshot
 from engine.timeline import KernelRow, Step
 from pages.figures.marks import Marks, Selection, block_marks
+from pages.figures.radix_tree import Labeller, token_ids
 from pages.ui.panels import kernel_focus
 from pages.ui.text import Lang
 from pages.ui.theme import Palette
@@ -28,6 +29,7 @@ class Scene:
     selection: Selection | None = None
     prompts: Mapping[str, str] = field(default_factory=dict)
     caption: str = ""
+    label: Labeller = token_ids  # tokens → the text of an edge of the radix tree
 
     @cached_property
     def step(self) -> Step | None:

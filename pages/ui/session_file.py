@@ -37,7 +37,7 @@ class TraceRef(_Part):
 
 
 class SelectionRef(_Part):
-    kind: Literal["request", "block"]
+    kind: Literal["request", "block", "node"]
     id: StrictInt | StrictStr
 
 

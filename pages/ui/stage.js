@@ -132,8 +132,11 @@ function receive(stage, data) {
   fitToWindow(root);
 }
 
+// What the DOM was built from: another language or other cards need another.
+const builtFrom = ({ cards, lang }) => JSON.stringify([lang, cards]);
+
 function begin(root, { cards, lang }, before) {
-  const stage = Object.assign(build(root, cards), { lang, ahead: AHEAD, asked: [], shown: -2, root });
+  const stage = Object.assign(build(root, cards), { built: builtFrom({ cards, lang }), ahead: AHEAD, asked: [], shown: -2, root });
   if (before) {
     const { data, target, told, reached, select } = before;
     Object.assign(stage, { data, target, told, reached, select });
@@ -153,7 +156,7 @@ function begin(root, { cards, lang }, before) {
 export default function stageComponent(component) {
   const root = component.parentElement.querySelector(".kv-stage");
   const before = root.kvStage;
-  if (before?.lang !== component.data.lang) {
+  if (before?.built !== builtFrom(component.data)) {
     before?.leave();
     root.kvStage = begin(root, component.data, before);
   }

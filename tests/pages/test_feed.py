@@ -33,7 +33,7 @@ def visit(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
 
 
 def asked(visit: Session, **more: Any) -> dict[str, Any]:
-    return {"run": visit.run, "cursor": 0, "lang": "en", "theme": "light", "panels": first_open(), **more}
+    return {"run": visit.run, "cursor": 0, "lang": "en", "theme": "light", "panels": first_open("hash"), **more}
 
 
 def ask(visit: Session, **more: Any) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def _abort(visit: Session) -> Any:
         {"cursor": 1.5},
         {"lang": "fr"},
         {"theme": "<b>"},
-        {"select": {"kind": "node", "id": 1}},
+        {"select": {"kind": "colour", "id": 1}},
         {"more": 1},
     ],
 )

@@ -6,8 +6,10 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import plotly.graph_objects as go
 import pytest
 
+from engine.config import EngineConfig
 from engine.events import BlockAllocated
 from engine.timeline import LawResult
 from pages.figures.marks import Selection
@@ -15,10 +17,10 @@ from pages.ui.frame import PANELS, cards, first_open, pack, parts
 from pages.ui.scene import Scene
 from pages.ui.text import LANGS, Lang
 from pages.ui.theme import DARK, LIGHT
-from tests.pages.fakes import RUNS, Run, lanes, pressure
+from tests.pages.fakes import RUNS, Run, lanes, pressure, spec
 
 MAX_KB = 70
-ALL = [panel.name for panel in PANELS]
+ALL = [panel.name for panel in PANELS if panel.cache != "radix"]
 
 
 def scene(run: Run, cursor: int, selection: Selection | None = None, **more: Any) -> Scene:
@@ -117,7 +119,7 @@ def test_kernel_panel_without_a_model_says_so() -> None:
 
 def test_every_diagram_has_words_for_screen_readers() -> None:
     run = pressure()
-    diagrams = [panel.name for panel in PANELS if panel.kind in ("figure", "kernel")]
+    diagrams = [panel.name for panel in PANELS if panel.kind in ("figure", "kernel") and panel.name in ALL]
     for cursor in (-1, 0, len(run.steps) - 1):
         for lang in LANGS:
             data = build(run, cursor, lang=lang)
@@ -126,10 +128,26 @@ def test_every_diagram_has_words_for_screen_readers() -> None:
 
 def test_every_panel_lies_in_a_card_and_one_of_each_is_open() -> None:
     for lang in LANGS:
-        shown = cards(lang)
+        shown = cards("hash", lang)
         assert sorted(panel["name"] for card in shown for panel in card["panels"]) == sorted(ALL)
         assert all(panel["title"] for card in shown for panel in card["panels"])
-    assert sorted(first_open()) == sorted(card["panels"][0]["name"] for card in cards("en"))
+    assert sorted(first_open("hash")) == sorted(card["panels"][0]["name"] for card in cards("hash", "en"))
+
+
+def test_the_radix_cache_shows_its_tree_and_heap_instead_of_hash_chains() -> None:
+    config = EngineConfig(cache="radix", num_blocks=40, block_size=4, max_num_batched_tokens=64, max_num_seqs=4)
+    run = Run(config, [spec(name, 30, 6, at=4 * place, shared=20) for place, name in enumerate("ABCDE")])
+    names = [panel["name"] for card in cards("radix", "en") for panel in card["panels"]]
+    assert {"tree", "heap"} <= set(names)
+    assert "chains" not in names
+    assert {"tree", "heap"} <= set(first_open("radix"))
+    for cursor in range(-1, len(run.steps)):
+        shown = parts(scene(run, cursor, Selection("node", 1)), names)
+        assert shown["tree"]["alt"].startswith("Radix tree: ")
+        go.Figure(shown["tree"]["figure"])
+        go.Figure(shown["heap"]["figure"])
+    labels = next(item for item in shown["tree"]["figure"]["data"] if item["name"] == "labels")
+    assert len(labels["text"]) > 5
 
 
 def test_the_blocks_handed_out_are_named_for_the_eye() -> None:
@@ -146,16 +164,16 @@ class TestPack:
 
     def test_a_part_travels_once_and_not_at_all_if_known(self) -> None:
         run = lanes()
-        both = pack([scene(run, 3), scene(run, 3)], first_open())
+        both = pack([scene(run, 3), scene(run, 3)], first_open("hash"))
         first, second = both["frames"]
         assert first == second
         assert set(both["parts"]) == set(first["parts"].values())
-        again = pack([scene(run, 3)], first_open(), known=both["parts"].keys())
+        again = pack([scene(run, 3)], first_open("hash"), known=both["parts"].keys())
         assert (again["frames"], again["parts"]) == ([first], {})
 
     def test_a_changed_part_has_another_name(self) -> None:
         run = lanes()
-        names = [frame["parts"] for frame in pack([scene(run, 3), scene(run, 4)], first_open())["frames"]]
+        names = [frame["parts"] for frame in pack([scene(run, 3), scene(run, 4)], first_open("hash"))["frames"]]
         assert names[0]["schedule"] != names[1]["schedule"]
 
     def test_what_did_not_change_between_steps_keeps_its_name(self) -> None:
@@ -168,7 +186,9 @@ class TestPack:
             and not scene(run, index).marks
             and not scene(run, index - 1).marks
         )
-        names = [frame["parts"] for frame in pack([scene(run, quiet - 1), scene(run, quiet)], first_open())["frames"]]
+        names = [
+            frame["parts"] for frame in pack([scene(run, quiet - 1), scene(run, quiet)], first_open("hash"))["frames"]
+        ]
         assert names[0]["queue"] == names[1]["queue"]
 
     @pytest.mark.parametrize("name", ["pressure", "lanes"])
@@ -178,6 +198,6 @@ class TestPack:
         known: set[str] = set()
         for cursor in range(len(run.steps)):
             prompts = {view.id: "word " * 200 for view in run.steps[-1].snapshot.requests}
-            packed = pack([scene(run, cursor, prompts=prompts)], first_open(), known)
+            packed = pack([scene(run, cursor, prompts=prompts)], first_open("hash"), known)
             known = set(packed["frames"][0]["parts"].values())
             assert len(json.dumps(packed, ensure_ascii=False).encode()) < MAX_KB * 1000
