@@ -58,7 +58,7 @@ def written_slots(batch: Batch, block_size: int) -> int:
         full.update(table[:blocks])
         if filled and blocks < len(table):  # a broken law is told by the laws
             tails[table[blocks]] = max(filled, tails.get(table[blocks], 0))
-    return len(full) * block_size + sum(filled for block, filled in tails.items() if block not in full)
+    return len(full) * block_size + sum(tails.values())
 
 
 @dataclass(slots=True)

@@ -58,6 +58,13 @@ def test_long_prefill_threshold_is_the_cause_and_what_follows_is_not() -> None:
     assert "long_prefill_token_threshold is 3" in str(found.why)
 
 
+def test_who_ran_already_is_named_before_who_is_let_in() -> None:
+    """Alone, A fills the budget on both sides. With B there, b cuts A to 3 tokens, and so lets B in."""
+    tight, specs = {"max_num_batched_tokens": 8}, (spec("A", 30, 1), spec("B", 4, 1, arrival_step=1))
+    cut = {**tight, "long_prefill_token_threshold": 3}
+    assert told(part(tight, cut, *specs)) == told(part(cut, tight, *specs)) == (1, "tokens", "A")
+
+
 def test_preemption_names_who_needed_what() -> None:
     """5 blocks: at step 1 A takes the fifth and B, which needs one too, gives way itself."""
     found = part({}, {"num_blocks": 6, "enable_prefix_caching": True}, *TWO)
