@@ -65,6 +65,8 @@ def _scenario_choice(lang: Lang) -> str:
         state["start_step"] = _whole_number(st.query_params.get("step", ""))
         state["start_select"] = st.query_params.get("select", "")
         state["start_cfg"] = st.query_params.get("cfg", "")
+        if "step" in st.query_params:  # a link shows what it says, not where this visitor was
+            REGISTRY.close(visitor())
         if asked not in options:
             st.toast(t("page.no_scenario", lang, name=asked))
             asked = DEFAULT_SCENARIO

@@ -50,8 +50,8 @@ def recordings() -> Mapping[str, Recording]:
 
 
 @lru_cache(maxsize=64)
-def replay(name: str, changes: tuple[tuple[str, object], ...] = ()) -> tuple[Step, ...]:
-    """A library scenario to its end, with `changes` of its configuration; no kernels, so no KV and no text.
+def replay(name: str, changes: tuple[tuple[str, object], ...] = (), most: int = MAX_STEPS) -> tuple[Step, ...]:
+    """The first `most` steps of a library scenario, with `changes` of its configuration; no kernels: no KV, no text.
 
     Raises ScenarioError if the scenario was never recorded, UserError if the changed engine cannot take its requests.
     """
@@ -64,7 +64,7 @@ def replay(name: str, changes: tuple[tuple[str, object], ...] = ()) -> tuple[Ste
     for spec in specs:
         _add(engine, replace(spec, prompt=tuple(recorded["prompts"][spec.id])), recorded["outputs"])
     steps: list[Step] = []
-    while not engine.is_done and len(steps) < MAX_STEPS:
+    while not engine.is_done and len(steps) < most:
         steps.append(engine.step())
     return tuple(steps)
 

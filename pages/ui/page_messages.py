@@ -4,6 +4,8 @@ from __future__ import annotations
 
 MESSAGES: dict[str, tuple[str, str]] = {
     "page.step": ("Step", "单步"),
+    "page.library": ("Library", "场景库"),
+    "page.help": ("Help", "帮助"),
     "page.traces": ("Your trace", "你的轨迹"),
     "page.language": ("Language", "语言"),
     "page.scenario": ("Scenario", "场景"),
@@ -96,6 +98,14 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "本机没有 SmolLM2 权重。",
     ),
     "page.fetch": ("Fetch the real model (93 MB)", "下载真实模型（93 MB）"),
+    "library.title": ("Library", "场景库"),
+    "library.intro": (
+        "{n} short stories, in the order in which a class would meet them. Each picture is a step of the real run, and "
+        "every number in a caption is checked against the engine.",
+        "{n} 个小故事，按课堂顺序排列。每张图都是真实运行中的一步，解说里的每个数字都与引擎核对过。",
+    ),
+    "library.answers": ("Answers question", "回答问题"),
+    "library.exercises": ("What happens if …? ({n})", "如果……会怎样？（{n}）"),
     "trace.page_title": ("Step through a trace of your own", "单步查看你自己的请求轨迹"),
     "trace.page_intro": (
         "A CSV or JSONL file with arrival times and token counts: Azure LLM 2023–2025, Mooncake, Bailian, BurstGPT, "

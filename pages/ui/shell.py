@@ -7,23 +7,32 @@ from typing import Literal, cast
 
 import streamlit as st
 
+from pages.ui import theme
 from pages.ui.text import LANGS, Lang, t
 
-ActivePage = Literal["step", "traces"]
-_PAGES: dict[ActivePage, str] = {"step": "pages/step.py", "traces": "pages/traces.py"}
+ActivePage = Literal["step", "library", "traces", "help"]
+_PAGES: dict[ActivePage, str] = {
+    "step": "pages/step.py",
+    "library": "pages/library.py",
+    "traces": "pages/traces.py",
+    "help": "pages/help.py",
+}
 
 # Streamlit has no setting for the side padding and the gap between rows; a class needs the pixels for the diagrams.
 _CSS = """<style>
 .stMainBlockContainer{padding-inline:1.1rem!important}
 .stMain .stVerticalBlock{gap:.45rem}
 .kv-brand{font-size:17px;font-weight:700;letter-spacing:-.01em;white-space:nowrap}
+[class*="st-key-links-"] a{padding:.1rem 0;background:none!important}
+[class*="st-key-links-"] a p{color:ACCENT!important}
+[class*="st-key-links-"] a:is(:hover,:focus-visible) p{text-decoration:underline}
 </style>"""
 
 
 def shell(active: ActivePage) -> Lang:
     """Page settings, styles and the language of this visitor. Call first on every page."""
     st.set_page_config(page_title="kvscope", page_icon="🟦", layout="wide", initial_sidebar_state="collapsed")
-    st.html(_CSS)
+    st.html(_CSS.replace("ACCENT", theme.palette(st.context.theme.type or "light").accent))
     return language()
 
 
@@ -38,11 +47,26 @@ def language() -> Lang:
 
 
 def menu(active: ActivePage, lang: Lang) -> None:
-    """Brand and links to the pages; the language travels with them."""
+    """Brand and links to the pages; the language travels with them, and to the step page the scenario last seen."""
     st.html('<span class="kv-brand">kvscope</span>', width="content")
     for name, path in _PAGES.items():
         label = t(f"page.{name}", lang)
-        st.page_link(path, label=f"**{label}**" if name == active else label, query_params={"lang": lang})
+        query = {"lang": lang}
+        seen = st.session_state.get("scenario", st.session_state.get("last_scenario"))
+        if name == "step" and seen is not None:
+            query["scenario"] = seen
+        st.page_link(path, label=f"**{label}**" if name == active else label, query_params=query)
+
+
+def step_link(label: str, query: dict[str, str], help_text: str | None = None) -> None:
+    """A link to a view of the step page; one inside a container whose key begins with "links-" looks like one.
+
+    What that page shows already would win over what a link says, so it is put aside for the menu's way back.
+    """
+    state = st.session_state
+    if "scenario" in state:
+        state["last_scenario"] = state.pop("scenario")
+    st.page_link(_PAGES["step"], label=label, query_params=query, help=help_text)
 
 
 def language_switch(lang: Lang) -> None:

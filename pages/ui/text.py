@@ -7,8 +7,8 @@ from typing import Literal, get_args
 from engine import messages as engine_messages
 from engine.errors import UserError
 from engine.model import messages as model_messages
+from pages.ui import help_messages, page_messages, settings_messages, story_messages
 from pages.ui import messages as ui_messages
-from pages.ui import page_messages, settings_messages, story_messages
 from scenarios import messages as scenario_messages
 from scenarios.errors import Notice
 
@@ -24,6 +24,7 @@ MESSAGES: Catalogue = {
     **scenario_messages.MESSAGES,
     **ui_messages.MESSAGES,
     **page_messages.MESSAGES,
+    **help_messages.MESSAGES,
     **story_messages.MESSAGES,
     **settings_messages.MESSAGES,
 }
