@@ -22,6 +22,7 @@ S = TypeVar("S")
 # Which of the three limits stands behind a reason that is not one of them.
 _BINDS: dict[str, str] = {
     "preemption": "blocks", "hole": "blocks", "reserved": "blocks", "delayed": "blocks", "batch": "sequences",
+    "estimate": "blocks",
 }  # fmt: skip
 
 
@@ -89,9 +90,10 @@ class SnapshotTaker:
         ran = set(self._running)
         began = [request for request in self._scheduler.running if request.id not in ran]
         stopped = [request for request in self._ran if request.status is not RequestStatus.RUNNING]
+        gave_up = [requests[name] for name in self._waiting if requests[name].status.is_over]
         self._ran = self._scheduler.running.copy()
         turned: dict[str, Request] = {}
-        for request in chain(arrived, began, self._leaving, stopped, self._scheduler.waiting):
+        for request in chain(arrived, began, self._leaving, stopped, gave_up, self._scheduler.waiting):
             if request.id not in turned and not self._waits_on(request, plan):
                 turned[request.id] = request
         self._settled.put((request.arrival, self._view(request, plan)) for request in turned.values())
