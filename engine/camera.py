@@ -22,6 +22,7 @@ S = TypeVar("S")
 # Which of the three limits stands behind a reason that is not one of them.
 _BINDS: dict[str, str] = {
     "preemption": "blocks", "hole": "blocks", "reserved": "blocks", "delayed": "blocks", "batch": "sequences",
+    "estimate": "blocks",
 }  # fmt: skip
 
 

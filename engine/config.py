@@ -133,10 +133,9 @@ class EngineConfig:
     def _check_what_needs_what(self) -> None:
         """Settings that cannot go together, each with what the first of them needs of the second."""
         for name, value, other, needed in _NEEDS:
-            if getattr(self, name) == value and getattr(self, other) != needed:
-                raise UserError(
-                    "config.needs", field=name, value=value, other=other, have=getattr(self, other), needed=needed
-                )
+            if getattr(self, name) == value and getattr(self, other) not in needed:
+                have, choices = getattr(self, other), " / ".join(needed)
+                raise UserError("config.needs", field=name, value=value, other=other, have=have, needed=choices)
 
     @property
     def usable_blocks(self) -> int:
@@ -166,14 +165,14 @@ class EngineConfig:
         return replace(self, **changes)  # type: ignore[arg-type]
 
 
-# (setting, value, other setting, what that must be)
+# (setting, value, other setting, what that may be)
 _NEEDS = (
-    ("cache", "radix", "kv_layout", "paged"),
-    ("cache", "radix", "preemption", "recompute"),
-    ("policy", "dfs-weight", "cache", "radix"),
-    ("admission", "sglang", "kv_layout", "paged"),
-    ("admission", "sglang", "batching", "continuous"),
-    ("admission", "sglang", "preemption", "recompute"),
+    ("cache", "radix", "kv_layout", ("paged",)),
+    ("cache", "radix", "preemption", ("recompute", "delay")),
+    ("policy", "dfs-weight", "cache", ("radix",)),
+    ("admission", "sglang", "kv_layout", ("paged",)),
+    ("admission", "sglang", "batching", ("continuous",)),
+    ("admission", "sglang", "preemption", ("recompute",)),
 )
 
 

@@ -20,6 +20,7 @@ from engine.radix_pages import RadixPages
 from engine.request import Request, RequestSpec, SamplingParams
 from engine.runner import Runner, RunnerOutput
 from engine.scheduler import Plan, Scheduler
+from engine.sglang_admission import EstimatingScheduler
 from engine.snapshot import Snapshot
 from engine.static_batching import StaticBatching
 from engine.timeline import Step, Timings
@@ -35,8 +36,10 @@ def make_kv(config: EngineConfig, log: list[Event] | None, namespace: str = "") 
 
 
 def make_scheduler(config: EngineConfig, kv: KVManager, log: list[Event] | None) -> Scheduler:
-    """The scheduler of `config.batching`."""
-    return (StaticBatching if config.batching == "static" else Scheduler)(config, kv, log)
+    """The scheduler of `config.batching` and `config.admission`."""
+    if config.batching == "static":
+        return StaticBatching(config, kv, log)
+    return (EstimatingScheduler if config.admission == "sglang" else Scheduler)(config, kv, log)
 
 
 class _Iteration(NamedTuple):

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 WorkKind = Literal["prefill", "recompute", "decode"]
-Limit = Literal["tokens", "blocks", "sequences", "preemption", "head_of_line", "hole", "reserved", "delayed", "batch"]
+Limit = Literal[
+    "tokens", "blocks", "sequences", "preemption", "head_of_line", "hole", "reserved", "delayed", "batch", "estimate"
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,7 @@ class WaitReason:
     reserved: `need` blocks to its very end, `have` free and not promised to running requests.
     delayed: running, but `need` blocks are missing and `have` are free; it keeps what it has.
     batch: static batching; `have` of the `need` requests of the present batch have not ended.
+    estimate: SGLang's; `need` tokens, which must be fewer than the `have` free and not expected to be written.
     """
 
     limit: Limit
@@ -255,6 +258,34 @@ class TokenSampled(Event):
     token: int
     position: int
     scripted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSorted(Event):
+    """The waiting queue was put into another order by `policy`: `requests`, the next to be admitted first."""
+
+    kind: ClassVar[str] = "queue_sorted"
+    policy: str
+    requests: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TwinDeferred(Event):
+    """`request` has few `cached` tokens but shares `shared` with one before it in the queue, who is to compute them."""
+
+    kind: ClassVar[str] = "twin_deferred"
+    request: str
+    shared: int
+    cached: int
+
+
+@dataclass(frozen=True, slots=True)
+class RatioRaised(Event):
+    """Requests were retracted: those that stay are now expected to use `ratio` of their max_tokens."""
+
+    kind: ClassVar[str] = "ratio_raised"
+    ratio: float
+    stay: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

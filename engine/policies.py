@@ -16,7 +16,7 @@ def _rank(request: Request) -> tuple[int, int]:
 
 
 class WaitingQueue:
-    """FCFS: a deque to whose front a preempted request returns. Priority: a heap, which has no front."""
+    """Priority: a heap, which has no front. Else a deque to whose front a preempted request returns."""
 
     def __init__(self, policy: Policy) -> None:
         self._by_priority = policy == "priority"
@@ -49,6 +49,11 @@ class WaitingQueue:
             self.add(request)
         else:
             self._deque.appendleft(request)
+
+    def reorder(self, requests: Sequence[Request]) -> None:
+        """Takes a new order; under priority the queue has its own."""
+        assert not self._by_priority
+        self._deque = deque(requests)
 
     def pop(self) -> Request:
         return heapq.heappop(self._heap)[2] if self._by_priority else self._deque.popleft()

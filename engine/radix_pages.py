@@ -70,7 +70,7 @@ class PagePool:
 
 
 class RadixPages:
-    """What the scheduler asks, answered by a radix tree. With prefix caching off rows lock nothing and store nothing."""
+    """What the scheduler asks, answered by a radix tree. Without prefix caching rows lock and store nothing."""
 
     def __init__(self, config: EngineConfig, log: list[Event] | None) -> None:
         self.config = config

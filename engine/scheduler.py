@@ -27,6 +27,7 @@ from engine.kv_manager import NO_HIT, Hit, KVManager, Shortage, reservation
 from engine.policies import WaitingQueue, choose_victim
 from engine.request import Request, RequestStatus
 from engine.swap import SwapJob, SwapSpace
+from engine.waiting_order import WaitingOrder
 
 
 @dataclass(slots=True)
@@ -56,6 +57,7 @@ class Scheduler:
         self.log = log
         self.running: list[Request] = []
         self.waiting = WaitingQueue(config.policy)
+        self._order = None if config.policy in ("fcfs", "priority") else WaitingOrder(config, kv, log)
         self.swap = SwapSpace(config.swap_blocks, config.block_size, kv) if config.preemption == "swap" else None
         self._reserves = config.preemption == "delay" or (config.batching, config.kv_layout) == ("static", "paged")
         # vLLM leaves a dropped victim's fresh publications in place; its recorded runs pin that down.
@@ -77,6 +79,8 @@ class Scheduler:
     def add(self, request: Request) -> None:
         self.kv.note_tokens(request)
         self.waiting.add(request)
+        if self._order is not None:
+            self._order.enter(request)
 
     def abort(self, request: Request) -> None:
         """Ends a request anywhere in its life and takes its blocks back."""
@@ -84,6 +88,8 @@ class Scheduler:
             self.running.remove(request)
         else:
             self.waiting.remove(request)
+            if self._order is not None:
+                self._order.leave(request)
         request.status = RequestStatus.ABORTED
         request.finish_reason = "abort"
         if self.swap is not None:
@@ -101,6 +107,9 @@ class Scheduler:
             else:
                 self._note_wait(request, plan.delayed.get(request.id, WaitReason("tokens", need=1, have=0)), plan)
         plan.copies = self.kv.take_copies()
+        if self._order is not None:
+            self._order.step += 1
+            self._order.prefilled += sum(plan.tokens[name] for name, work in plan.work.items() if work != "decode")
         return plan
 
     def update(self, plan: Plan, sampled: Mapping[str, int], scripted: frozenset[str] = frozenset()) -> list[Request]:
@@ -164,7 +173,7 @@ class Scheduler:
                 index += 1
                 continue
             while shortage is not None:
-                victim = choose_victim(self.running, self.config.policy, self.config.victim, self._blocks_held)
+                victim = self._choose_victim()
                 budget, index = self._preempt(victim, request, shortage, plan, budget, index)
                 if victim is request:
                     break
@@ -175,6 +184,12 @@ class Scheduler:
             budget -= tokens
             index += 1
         return budget
+
+    def _choose_victim(self) -> Request:
+        return choose_victim(self.running, self.config.policy, self.config.victim, self._blocks_held)
+
+    def _requeue(self, victim: Request) -> None:
+        self.waiting.put_back(victim)
 
     def _preempt(
         self, victim: Request, asker: Request, shortage: Shortage, plan: Plan, budget: int, index: int
@@ -198,7 +213,9 @@ class Scheduler:
         victim.status = RequestStatus.PREEMPTED
         victim.num_cached_tokens = 0
         victim.num_preemptions += 1
-        self.waiting.put_back(victim)
+        self._requeue(victim)
+        if self._order is not None:
+            self._order.enter(victim)
         plan.preempted.append(victim.id)
         return budget, index
 
@@ -222,6 +239,8 @@ class Scheduler:
             self._note_all_wait(plan, WaitReason("preemption"))
             return
         config = self.config
+        if self._order is not None and self._may_admit(budget) and self.seats < config.max_num_seqs:
+            self.waiting.reorder(self._order.sort(list(self.waiting)))
         while self.waiting:
             request = self.waiting.head
             if not self._may_admit(budget):
@@ -246,8 +265,8 @@ class Scheduler:
         if not config.enable_chunked_prefill and tokens > budget:
             return WaitReason("tokens", need=tokens, have=budget), 0
         tokens = min(tokens, budget)
-        if self._reserves and (unmet := reservation(self.kv, self.running, request, hit)) is not None:
-            return WaitReason("reserved", need=unmet.need, have=unmet.have), 0
+        if (unmet := self._unmet(request, hit)) is not None:
+            return unmet, 0
         reserve = config.watermark_blocks if self.running else 0
         shortage = self.kv.allocate(request, tokens, hit, whole=config.scheduler_reserve_full_isl, reserve=reserve)
         if shortage is not None:
@@ -258,6 +277,11 @@ class Scheduler:
         if tokens:
             plan.tokens[request.id] = tokens
         return None, tokens
+
+    def _unmet(self, request: Request, hit: Hit) -> WaitReason | None:
+        """A promise to the running requests that admitting `request` would break."""
+        unmet = reservation(self.kv, self.running, request, hit) if self._reserves else None
+        return None if unmet is None else WaitReason("reserved", need=unmet.need, have=unmet.have)
 
     def _may_admit(self, budget: int) -> bool:
         return budget > 0
@@ -270,6 +294,8 @@ class Scheduler:
     def _start(self, request: Request, hit: Hit) -> None:
         resumed = request.status is RequestStatus.PREEMPTED
         self.waiting.pop()
+        if self._order is not None:
+            self._order.leave(request)
         self.running.append(request)
         request.status = RequestStatus.RUNNING
         request.num_computed_tokens += hit.tokens

@@ -374,6 +374,10 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "令牌预算不足，需要 {need} 个，本步剩余 {have} 个",
     ),
     "wait.blocks": ("blocks, {need} needed, {have} free", "块不足，需要 {need} 个，空闲 {have} 个"),
+    "wait.estimate": (
+        "the estimate: {need} tokens to its end, which is not less than the {have} that are not spoken for",
+        "估计：到结束需 {need} 个令牌，不少于尚未被预计占用的 {have} 个",
+    ),
     "wait.sequences": ("sequence limit, {have} of {need} running", "序列上限，已有 {have} 个运行，上限 {need}"),
     "wait.preemption": (
         "a request was preempted in this step, so nobody is admitted",

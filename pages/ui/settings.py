@@ -22,12 +22,16 @@ MAX_KV_MB = 512
 FLOAT_BYTES = 4
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "memory": ("block_size", "num_blocks", "enable_prefix_caching", "max_model_len"),
+    "memory": ("block_size", "num_blocks", "enable_prefix_caching", "max_model_len", "cache", "eviction_policy"),
     "step": (
         "max_num_batched_tokens", "max_num_seqs", "enable_chunked_prefill", "long_prefill_token_threshold",
-        "policy", "num_lookahead_tokens", "seed",
+        "num_lookahead_tokens", "seed",
     ),
-    "room": ("watermark", "scheduler_reserve_full_isl", "preemption", "victim", "swap_blocks"),
+    "room": (
+        "admission", "watermark", "scheduler_reserve_full_isl", "schedule_conservativeness", "preemption", "victim",
+        "swap_blocks",
+    ),
+    "order": ("policy", "lpm_ageing", "in_batch_check", "in_batch_deprioritize"),
     "baselines": ("kv_layout", "contiguous_fit", "contiguous_reserve", "batching"),
 }  # fmt: skip
 
@@ -98,7 +102,7 @@ def settings_form(config: EngineConfig, base: EngineConfig, spec: LlamaSpec, lan
 
 def _controls(config: EngineConfig, lang: Lang) -> Changes:
     wanted: Changes = {}
-    for column, pair in zip(st.columns(2), (("memory", "room"), ("step", "baselines")), strict=True):
+    for column, pair in zip(st.columns(2), (("memory", "room"), ("step", "order", "baselines")), strict=True):
         for group in pair:
             column.markdown(f"**{t(f'settings.group.{group}', lang)}**")
             for name in GROUPS[group]:
@@ -122,7 +126,7 @@ def _control(name: str, value: object, lang: Lang) -> object:
     if name == "max_model_len":
         length = st.number_input(label, value=_whole(value), key=key, help=f"{help_text} {t('settings.auto', lang)}")
         return length or None
-    if name == "watermark":
+    if name in ("watermark", "schedule_conservativeness"):
         return st.number_input(label, value=float(str(value)), step=0.01, key=key, help=help_text)
     # Without bounds of its own the control takes any number, and the refusal is the engine's sentence.
     return st.number_input(label, value=_whole(value), key=key, help=help_text)

@@ -24,6 +24,22 @@ VARIANTS: dict[str, dict[str, object]] = {
     "best fit": {"kv_layout": "contiguous", "contiguous_reserve": "known", "contiguous_fit": "best"},
     "contiguous at most": {"kv_layout": "contiguous", "policy": "priority"},
     "static": {"batching": "static"},
+    "radix": {"cache": "radix"},
+    "radix by the token": {"cache": "radix", "block_size": 1, "num_blocks": 17, "eviction_policy": "lfu"},
+    "radix by priority": {"cache": "radix", "policy": "priority", "eviction_policy": "priority"},
+    "radix, static": {"cache": "radix", "batching": "static"},
+    "radix, delay": {"cache": "radix", "preemption": "delay"},
+    "radix, no caching": {"cache": "radix", "enable_prefix_caching": False, "policy": "lpm"},
+    "radix, lookahead": {"cache": "radix", "num_lookahead_tokens": 2, "victim": "most_blocks"},
+    "longest prefix": {"cache": "radix", "policy": "lpm", "in_batch_check": 4, "in_batch_deprioritize": 2},
+    "ageing": {"policy": "lpm", "lpm_ageing": 1},
+    "depth first": {"cache": "radix", "policy": "dfs-weight"},
+    "response ratio": {"cache": "radix", "policy": "hrrn", "eviction_policy": "slru"},
+    "shortest prefill": {"policy": "shortest-prefill-first"},
+    "longest output": {"policy": "lof"},
+    "random": {"policy": "random", "cache": "radix", "eviction_policy": "mru"},
+    "estimate": {"admission": "sglang"},
+    "sglang": {"admission": "sglang", "cache": "radix", "policy": "lpm", "schedule_conservativeness": 0.1},
     "static contiguous": {"batching": "static", "kv_layout": "contiguous", "contiguous_reserve": "known"},
 }
 
@@ -34,7 +50,7 @@ def test_machine(name: str) -> None:
         def __init__(self) -> None:
             super().__init__()
             base = {"block_size": 2, "num_blocks": 9, "max_num_batched_tokens": 8, "max_num_seqs": 3}
-            self.engine = engine_of(**base, **VARIANTS[name])
+            self.engine = engine_of(**{**base, **VARIANTS[name]})
 
         def teardown(self) -> None:
             super().teardown()
