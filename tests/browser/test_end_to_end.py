@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine (Debian: apt install chromium)"),
 ]
 TRACES = Path(__file__).parents[1] / "traces"
-PAGES = ("/", "/step", "/traces")
+PAGES = ("/", "/step", "/library", "/traces", "/help")
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_cold_link_to_each_page(browser: Browser, path: str) -> None:
         opened.goto(f"{fresh}{path}?model=toy&lang=en")
         expect(opened.get_by_text("kvscope", exact=True)).to_be_visible(timeout=30_000)
         expect(opened.get_by_text("Page not found")).to_have_count(0)
-        if path != "/traces":
+        if path in ("/", "/step"):
             wait_for_step(opened, -1)
         opened.close()
         assert complaints == []
@@ -149,3 +149,32 @@ class TestUpload:
         )
         expect(page.get_by_role("alert").first).to_be_visible(timeout=20_000)
         expect(page.get_by_text("Traceback")).to_have_count(0)
+
+
+class TestLibraryAndHelp:
+    def test_a_card_s_picture_opens_its_scenario_before_the_first_step(self, page: Page, address: str) -> None:
+        page.goto(f"{address}/?scenario=three_requests&step=3&model=toy&lang=en")
+        wait_for_step(page, 2)
+        page.get_by_role("link", name="Library").click()
+        picture = page.locator(".kv-cover").nth(4)  # the fifth: twins
+        picture.scroll_into_view_if_needed()
+        box = picture.bounding_box()
+        assert box is not None and box["width"] > 300
+        page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        wait_for_step(page, -1)
+        expect(page.get_by_text("Twins in one step").first).to_be_visible()
+        page.go_back()
+        expect(page.locator(".kv-cover").first).to_be_visible(timeout=20_000)
+
+    def test_an_exercise_opens_with_its_settings(self, page: Page, address: str) -> None:
+        page.goto(f"{address}/library?lang=en")
+        page.get_by_text("What happens if").first.click()
+        page.get_by_role("link", name="What if the pool has two blocks more?").click()
+        wait_for_step(page, 1)
+        expect(page.get_by_text("Change (1 set)").first).to_be_visible()
+
+    def test_a_question_leads_to_the_step_that_answers_it(self, page: Page, address: str) -> None:
+        page.goto(f"{address}/help?lang=zh")
+        page.get_by_role("link", name="三种上限，三种等待，第 7 步").click()
+        wait_for_step(page, 7)
+        expect(page.get_by_text("单步", exact=True).first).to_be_visible()

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 
 import pytest
 import yaml
@@ -34,6 +35,11 @@ def test_the_library_in_teaching_order() -> None:
     assert load.library() == list(NAMES)
     orders = [load.load(name).order for name in NAMES]
     assert len(set(orders)) == len(orders)
+
+
+def test_the_readme_lists_every_scenario() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(\w+)` \|", readme, re.MULTILINE) == list(NAMES)
 
 
 def texts(part: object) -> Iterator[Text]:
