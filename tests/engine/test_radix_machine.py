@@ -129,8 +129,8 @@ def test_long_lives(seed: int) -> None:
     random_run(seed, 100)
 
 
-LONG = settings(
-    max_examples=2000, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck), database=None
+LONG = settings(  # 34 to 40 operations an example on average
+    max_examples=3000, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck), database=None
 )
 
 
