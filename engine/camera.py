@@ -53,24 +53,28 @@ class SnapshotTaker:
         self._leaving: list[str] = []  # over, but still shown with what the step computed for them
         self._running: tuple[str, ...] = ()
         self._waiting: tuple[str, ...] = ()
-        self._arrivals: tuple[int, ...] = ()
         self._duplicates: Mapping[str, tuple[int, ...]] = {}
         self.changes = Changes((), ())
 
-    def take(self, step: int, requests: dict[str, Request], plan: Plan | None, in_flight: bool) -> Snapshot:
+    def take(self, step: int, requests: dict[str, Request], plan: Plan, in_flight: bool) -> Snapshot:
         """The state now; `requests` are all that have arrived. `in_flight`: between scheduling and commit."""
-        scheduler, pool = self._scheduler, self._kv.pool
-        running = tuple([request.id for request in scheduler.running])
-        waiting = tuple([request.id for request in scheduler.waiting])
-        blocks, turned = self._note_blocks(), self._settle(requests, running, waiting, plan)
-        self.changes = Changes(blocks, turned)
+        running = tuple([request.id for request in self._scheduler.running])
+        waiting = tuple([request.id for request in self._scheduler.waiting])
+        moved = _moved(self._running, running) | _moved(self._waiting, waiting)
         self._running, self._waiting = _same(self._running, running), _same(self._waiting, waiting)
-        self._duplicates = _same(self._duplicates, pool.index.duplicates())
+        self.changes = Changes(self._note_blocks(), self._settle(requests, moved, plan))
         if in_flight:  # blocks are handed out while scheduling; in the commit tables only go, with their requests
-            for request in scheduler.running:
+            for request in self._scheduler.running:
                 self._table(request)
-        views = RequestViews(self._settled.now(), self._batch(scheduler.running, plan))
-        view = PoolView(
+        views = RequestViews(self._settled.now(), self._batch(plan))
+        pool = self._pool(views)
+        budgets = self._budgets(plan, pool)
+        return Snapshot(step, views, self._running, self._waiting, pool, budgets, in_flight)
+
+    def _pool(self, views: RequestViews) -> PoolView:
+        pool = self._kv.pool
+        self._duplicates = _same(self._duplicates, pool.index.duplicates())
+        return PoolView(
             block_size=self._config.block_size,
             num_free=len(pool.free_queue),
             head=pool.free_queue.head,
@@ -79,8 +83,6 @@ class SnapshotTaker:
             duplicates=self._duplicates,
             radix=radix_view(self._kv.tree) if isinstance(self._kv, RadixPages) else None,
         )
-        budgets = self._budgets(plan, self._running, view)
-        return Snapshot(step, views, self._running, self._waiting, view, budgets, in_flight)
 
     def _note_blocks(self) -> list[Block]:
         changed = [block for block in self._kv.pool.changed if block.id >= 0]  # the queue's ends are no blocks
@@ -88,12 +90,9 @@ class SnapshotTaker:
         self._blocks.put([block.id for block in changed], [_record(block) for block in changed])
         return changed
 
-    def _settle(
-        self, requests: dict[str, Request], running: tuple[str, ...], waiting: tuple[str, ...], plan: Plan | None
-    ) -> list[Request]:
-        """Makes a view of each request that arrived, or left the running or the waiting; returns these requests."""
+    def _settle(self, requests: dict[str, Request], moved: set[str], plan: Plan) -> list[Request]:
+        """Makes a view of each request that arrived, or `moved`, or was over just now; returns these requests."""
         arrived = list(islice(reversed(requests.values()), len(requests) - len(self._settled)))[::-1]
-        moved = _moved(self._running, running) | _moved(self._waiting, waiting)
         turned = {request.id: request for request in arrived}
         turned.update((name, requests[name]) for name in chain(self._leaving, moved))
         self._settled.put(
@@ -103,7 +102,7 @@ class SnapshotTaker:
         self._leaving = [name for name in moved if requests[name].status.is_over]
         return list(turned.values())
 
-    def _view(self, request: Request, plan: Plan | None) -> RequestView:
+    def _view(self, request: Request, plan: Plan) -> RequestView:
         view = RequestView(
             id=request.id,
             status=request.status,
@@ -116,8 +115,8 @@ class SnapshotTaker:
             preemptions=request.num_preemptions,
             cached_tokens=request.num_cached_tokens,
             block_table=self._table(request),
-            scheduled=plan.tokens.get(request.id, 0) if plan else 0,
-            work=plan.work.get(request.id) if plan else None,
+            scheduled=plan.tokens.get(request.id, 0),
+            work=plan.work.get(request.id),
             finish_reason=request.finish_reason,
             host_blocks=self._scheduler.swap.blocks(request.id) if self._scheduler.swap else (),
         )
@@ -125,14 +124,16 @@ class SnapshotTaker:
             del self._tables[request.id]
         return view
 
-    def _batch(self, running: Sequence[Request], plan: Plan | None) -> Batch:
-        self._arrivals = _same(self._arrivals, tuple([request.arrival for request in running]))
+    def _batch(self, plan: Plan) -> Batch:
+        running = self._scheduler.running
         return Batch(
-            arrivals=self._arrivals,
+            arrivals=array("i", [request.arrival for request in running]),
             computed=array("i", [request.num_computed_tokens for request in running]),
             known=array("i", [len(request.token_ids) for request in running]),
             tables=tuple([self._tables[request.id].ids for request in running]),
-            plan=plan,
+            tokens=plan.tokens,
+            work=plan.work,
+            wait_reasons=plan.wait_reasons,
         )
 
     def _table(self, request: Request) -> tuple[int, ...]:
@@ -143,15 +144,15 @@ class SnapshotTaker:
             known = self._tables[request.id] = _Table(blocks.copy(), tuple([block.id for block in blocks]))
         return known.ids
 
-    def _budgets(self, plan: Plan | None, running: tuple[str, ...], pool: PoolView) -> Budgets:
+    def _budgets(self, plan: Plan, pool: PoolView) -> Budgets:
         binding = None
-        if plan is not None and plan.wait_reasons:
+        if plan.wait_reasons:
             limit = next(iter(plan.wait_reasons.values())).limit
             binding = _BINDS.get(limit, limit)
         return Budgets(
-            tokens=Budget(plan.total_tokens if plan else 0, self._config.max_num_batched_tokens),
+            tokens=Budget(plan.total_tokens, self._config.max_num_batched_tokens),
             blocks=Budget(pool.owned, self._config.usable_blocks),
-            sequences=Budget(len(running), self._config.max_num_seqs),
+            sequences=Budget(len(self._running), self._config.max_num_seqs),
             binding=binding,
         )
 

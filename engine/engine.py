@@ -81,7 +81,7 @@ class Engine:
         self._text: dict[str, str] = {}
         self._camera = SnapshotTaker(config, self.scheduler, self.kv)
         self._auditor = Auditor(self.kv, self.scheduler, self.requests, audit)
-        self.initial = self._camera.take(-1, self.requests, None, in_flight=False)
+        self.initial = self._camera.take(-1, self.requests, Plan(), in_flight=False)
 
     @property
     def is_done(self) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
+
+T = TypeVar("T")
 
 WorkKind = Literal["prefill", "recompute", "decode"]
 Limit = Literal[
@@ -32,6 +34,23 @@ class WaitReason:
     behind: str | None = None
 
 
+@dataclass_transform(frozen_default=True)
+def event(cls: type[T]) -> type[T]:
+    """A frozen dataclass with slots that takes a third less time to make: a step may log hundreds.
+
+    Its `__init__` calls the slots' own setters, where a frozen dataclass has each looked up by name. No field may have
+    a default: an event says all it knows.
+    """
+    made = dataclass(frozen=True, slots=True)(cls)
+    names = [each.name for each in fields(made)]  # type: ignore[arg-type]
+    assert not made.__init__.__defaults__, f"{cls.__name__} has a field with a default"
+    scope: dict[str, Any] = {f"set_{name}": getattr(made, name).__set__ for name in names}
+    lines = [f"def __init__(self, {', '.join(names)}):", *(f"    set_{name}(self, {name})" for name in names)]
+    exec("\n".join(lines), scope)
+    made.__init__ = scope["__init__"]  # type: ignore[method-assign]
+    return made
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """Base of all events; `kind` names it in the message catalogue."""
@@ -39,7 +58,7 @@ class Event:
     kind: ClassVar[str] = "event"
 
 
-@dataclass(frozen=True, slots=True)
+@event
 class RequestArrived(Event):
     kind: ClassVar[str] = "arrived"
     request: str
@@ -47,13 +66,13 @@ class RequestArrived(Event):
     max_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
+@event
 class RequestAborted(Event):
     kind: ClassVar[str] = "aborted"
     request: str
 
 
-@dataclass(frozen=True, slots=True)
+@event
 class PrefixLookup(Event):
     """The cache was asked for the longest prefix; `limit` caps a hit so that one token is left to compute."""
 
@@ -66,7 +85,7 @@ class PrefixLookup(Event):
     resumed: bool
 
 
-@dataclass(frozen=True, slots=True)
+@event
 class BlockTouched(Event):
     """A cached block got one more owner; `revived` if it lay in the free queue with ref count 0."""
 
@@ -77,7 +96,7 @@ class BlockTouched(Event):
     revived: bool
 
 
-@dataclass(frozen=True, slots=True)
+@event
 class HashEvicted(Event):
     """A free but cached block was handed out again, so its cached content is forgotten."""
 
@@ -87,7 +106,7 @@ class HashEvicted(Event):
     request: str
 
 
-@dataclass(frozen=True, slots=True)
+@event
 class BlockAllocated(Event):
     """Taken from the head of the free queue and appended to the request's block table at `position`."""
 
@@ -97,7 +116,7 @@ class BlockAllocated(Event):
     position: int
 
 
-@dataclass(frozen=True, slots=True)
+@event
 class BlockPublished(Event):
     """A block became findable under its hash (when the step that fills it is scheduled)."""
 
@@ -108,7 +127,7 @@ class BlockPublished(Event):
     duplicate: bool
 
 
-@dataclass(frozen=True, slots=True)
+@event
 class BlockFreed(Event):
     """One owner less. At ref count 0 it joins the free queue: unpublished at the head, published at the tail."""
 
@@ -120,7 +139,7 @@ class BlockFreed(Event):
     cause: Literal["finished", "aborted", "preempted", "swapped"]
 
 
-@dataclass(frozen=True, slots=True)
+@event
 class Forked(Event):
     """`request` came to be as a copy of `parent`: `blocks` got one owner more each, `tokens` positions are shared."""
 
@@ -131,7 +150,7 @@ class Forked(Event):
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
+@event
 class BlockCopied(Event):
     """Copy-on-write: `request` is about to write into the part-filled `source`, which `owners` requests share.
 
@@ -147,7 +166,7 @@ class BlockCopied(Event):
     owners: int
 
 
-@dataclass(frozen=True, slots=True)
+@event
 class Admitted(Event):
     kind: ClassVar[str] = "admitted"
     request: str
@@ -155,7 +174,7 @@ class Admitted(Event):
     resumed: bool
 
 
-@dataclass(frozen=True, slots=True)
+@event
 class Scheduled(Event):
     """`tokens` positions start..start+tokens-1 will be computed for the request in this step."""
 
@@ -166,14 +185,14 @@ class Scheduled(Event):
     work: WorkKind
 
 
-@dataclass(frozen=True, slots=True)
+@event
 class Waited(Event):
     kind: ClassVar[str] = "waited"
     request: str
     reason: WaitReason
 
 
-@dataclass(frozen=True, slots=True)
+@event
 class Preempted(Event):
     """`request` lost its blocks because `beneficiary` needed `need` free blocks and only `have` were left."""
 
@@ -185,7 +204,7 @@ class Preempted(Event):
     lost_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
+@event
 class PublicationWithdrawn(Event):
     """A block published in this step will not be filled: the step's work on it was dropped with its request."""
 
@@ -195,7 +214,7 @@ class PublicationWithdrawn(Event):
     request: str
 
 
-@dataclass(frozen=True, slots=True)
+@event
 class SwappedOut(Event):
     """A victim's KV was copied to host blocks. `bytes` 0 and `ms` None without a model: there is no KV to copy."""
 
@@ -207,7 +226,7 @@ class SwappedOut(Event):
     ms: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@event
 class SwappedIn(Event):
     """KV came back from host blocks; `hit_blocks` were still in the prefix cache and needed no copy."""
 
@@ -220,7 +239,7 @@ class SwappedIn(Event):
     ms: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@event
 class SwapRefused(Event):
     """The host pool could not take `need` blocks (`have` were free), so the victim recomputes instead."""
 
@@ -230,7 +249,7 @@ class SwapRefused(Event):
     have: int
 
 
-@dataclass(frozen=True, slots=True)
+@event
 class RunReserved(Event):
     """Contiguous layout: blocks first..first+length-1, reserved at admission in a hole of `hole` blocks."""
 
@@ -242,7 +261,7 @@ class RunReserved(Event):
     fit: Literal["first", "best"]
 
 
-@dataclass(frozen=True, slots=True)
+@event
 class RowsIdle(Event):
     """Static batching: `idle` of the batch's `rows` have ended and wait for the slowest."""
 
@@ -251,7 +270,7 @@ class RowsIdle(Event):
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
+@event
 class TokenSampled(Event):
     kind: ClassVar[str] = "sampled"
     request: str
@@ -260,7 +279,7 @@ class TokenSampled(Event):
     scripted: bool
 
 
-@dataclass(frozen=True, slots=True)
+@event
 class QueueSorted(Event):
     """The waiting queue was put into another order by `policy`: `requests`, the next to be admitted first."""
 
@@ -269,7 +288,7 @@ class QueueSorted(Event):
     requests: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@event
 class TwinDeferred(Event):
     """`request` has few `cached` tokens but shares `shared` with one before it in the queue, who is to compute them."""
 
@@ -279,7 +298,7 @@ class TwinDeferred(Event):
     cached: int
 
 
-@dataclass(frozen=True, slots=True)
+@event
 class RatioRaised(Event):
     """Requests were retracted: those that stay are now expected to use `ratio` of their max_tokens."""
 
@@ -288,7 +307,7 @@ class RatioRaised(Event):
     stay: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@event
 class RequestFinished(Event):
     kind: ClassVar[str] = "finished"
     request: str

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Literal, NamedTuple
+from typing import Literal, TypeAlias
 
 from engine import radix_laws
 from engine.blocks import NULL_BLOCK, Block
@@ -34,13 +34,8 @@ SMALL_POOL = 256  # blocks up to which everything is checked in every step unles
 FULL_EVERY = 256  # steps between two full checks where only changes are checked
 
 
-class Row(NamedTuple):
-    """A request as the laws see it: its block table, its host blocks, and the first position that may have changed."""
-
-    request: Request
-    table: Sequence[Block]
-    host_blocks: Sequence[int]
-    since: int
+# A request as the laws see it: its block table, its host blocks, and the first position of its table that may be new.
+Row: TypeAlias = tuple[Request, Sequence[Block], Sequence[int], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +74,9 @@ def conservation(scope: Scope) -> Iterator[str]:
     free, used = len(pool.free_queue), len(owners) + len(scope.in_tree - owners.keys())
     if free + used != len(pool.blocks) - 1:
         yield f"{free} + {used} blocks"
-    for row in scope.rows:
-        if row.host_blocks and any(scope.hosts[block] > 1 for block in row.host_blocks):
-            yield f"request {row.request.id}"
+    for request, _, host_blocks, _ in scope.rows:
+        if host_blocks and any(scope.hosts[block] > 1 for block in host_blocks):
+            yield f"request {request.id}"
 
 
 def counted_owners(scope: Scope) -> Iterator[str]:
@@ -108,9 +103,9 @@ def within_budgets(scope: Scope) -> Iterator[str]:
         yield f"{budgets.blocks.used} blocks"
     if budgets.sequences.used > budgets.sequences.limit:
         yield f"{budgets.sequences.used} sequences"
-    for row in scope.rows:
-        if row.request.num_computed_tokens > len(row.request.token_ids) and not row.request.status.is_over:
-            yield f"request {row.request.id}"
+    for request, *_ in scope.rows:
+        if request.num_computed_tokens > len(request.token_ids) and not request.status.is_over:
+            yield f"request {request.id}"
     for request_id, tokens in scope.tokens.items():
         if tokens < 1:
             yield f"request {request_id}"
@@ -316,7 +311,7 @@ class Auditor:
         seen.computed = request.num_computed_tokens
         if not table and not hosts:
             del self._seen[name]
-        return Row(request, table, hosts, since)
+        return request, table, hosts, since
 
 
 @dataclass(slots=True)

@@ -14,7 +14,6 @@ from engine.request import RequestStatus
 
 if TYPE_CHECKING:
     from engine.radix_view import RadixView
-    from engine.scheduler import Plan
 
 
 class RequestView(NamedTuple):
@@ -42,13 +41,15 @@ class RequestView(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What every step changes, a column each for the running requests; `plan` has their shares and who waits why."""
+    """What every step changes: a column each for the running requests, and by request id what the step decided."""
 
-    arrivals: tuple[int, ...]
+    arrivals: Sequence[int]
     computed: Sequence[int]
     known: Sequence[int]
     tables: tuple[tuple[int, ...], ...]
-    plan: Plan | None
+    tokens: Mapping[str, int]
+    work: Mapping[str, WorkKind]
+    wait_reasons: Mapping[str, WaitReason]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,18 +78,18 @@ class RequestViews(Sequence[RequestView]):
 
 @lru_cache(maxsize=16)
 def _views(requests: RequestViews) -> tuple[RequestView, ...]:
-    views, plan = list(requests.settled.items), requests.batch.plan
-    for arrival, computed, known, table in zip(*requests.batch[:4], strict=True):
+    views, batch = list(requests.settled.items), requests.batch
+    for arrival, computed, known, table in zip(*batch[:4], strict=True):
         view = views[arrival]
         views[arrival] = view._replace(
             computed_tokens=computed,
             known_tokens=known,
             output_tokens=known - view.prompt_tokens,
             block_table=table,
-            scheduled=plan.tokens.get(view.id, 0) if plan else 0,
-            work=plan.work.get(view.id) if plan else None,
+            scheduled=batch.tokens.get(view.id, 0),
+            work=batch.work.get(view.id),
         )
-    reasons = plan.wait_reasons if plan else {}
+    reasons = batch.wait_reasons
     return tuple(view._replace(wait_reason=reasons[view.id]) if view.id in reasons else view for view in views)
 
 

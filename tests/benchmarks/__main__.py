@@ -21,10 +21,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", choices=[[], *BENCHMARKS], help="which; all of them by default")
     parser.add_argument("--sglang", type=Path, help="folder that holds the package sglang, for radix")
+    parser.add_argument("--vllm", type=Path, metavar="DIR", help="site-packages with vLLM 0.33, for scheduler")
     options = parser.parse_args()
     for name in options.names or BENCHMARKS:
         if name == "radix":
             bench_radix.main(options.sglang)
+        elif name == "scheduler":
+            bench_scheduler.main(options.vllm)
         else:
             BENCHMARKS[name]()
 

@@ -1,71 +1,103 @@
-"""CPU time of schedule + update per step, on the workload the real vLLM scheduler was timed on; and linearity."""
+"""CPU time of a step's decisions, on the workload the real vLLM scheduler was timed on; and linearity.
+
+Not timed, here as there: the model, and the intake of requests, which hashes their prompts.
+"""
 
 from __future__ import annotations
 
 import gc
 import time
+from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 
 from engine.engine import Engine
+from engine.laws import Audit
 from engine.runner import ScriptedRunner
-from tests.benchmarks.report import report
+from tests.benchmarks.report import median, report
+from tests.benchmarks.vllm_scheduler import VllmRun, VllmScheduler
 from tests.engine import workload
 
 REPETITIONS = 3
 LONG_TRACE = 10_000
-# Measured with the real vLLM 0.33 Scheduler on this workload, in other sessions on a machine of this kind.
+# vLLM 0.33's own Scheduler on this workload, measured on a machine of this kind on another day; see `--vllm`.
 VLLM_US = 6200.0
 
+_FACTS = (workload.VLLM_STEPS, workload.VLLM_TOKENS, workload.VLLM_PREEMPTIONS)
 
-def main() -> None:
-    silent = sorted(_us_per_step(record=False) for _ in range(REPETITIONS))[REPETITIONS // 2]
-    recorded = _us_per_step(record=True)
+
+def main(vllm: Path | None = None) -> None:
+    rival = VllmScheduler(vllm) if vllm is not None else None
+    off: list[float] = []
+    recorded: dict[Audit, list[float]] = {"off": [], "changed": []}
+    theirs: list[float] = []
+    for _ in range(REPETITIONS):  # in turns: other work on the machine then slows all alike
+        if rival is not None:
+            theirs.append(_checked(rival.run()))
+        off.append(_us_per_step(record=False))
+        for audit, times in recorded.items():
+            times.append(_us_per_step(record=True, audit=audit))
+    if rival is not None:
+        rival.close()
+    vllm_us = median(theirs) if theirs else VLLM_US
+    origin = "measured in turns with ours" if theirs else "recorded on another day; --vllm DIR measures it now"
     early, late = _linearity()
     rows: list[tuple[str, str, str, bool | None]] = [
-        ("schedule + update, recording off", f"{silent:.0f} µs CPU/step", f"≤ {VLLM_US / 4:.0f} (vLLM / 4)",
-         silent <= VLLM_US / 4),
-        ("a whole recorded step, model apart", f"{recorded:.0f} µs CPU/step", f"≤ {VLLM_US / 2:.0f} (vLLM / 2)",
-         recorded <= VLLM_US / 2),
-        ("vLLM 0.33's own Scheduler (recorded elsewhere)", f"{VLLM_US:.0f} µs CPU/step",
-         f"ratio {silent / VLLM_US:.2f}", None),
+        ("vLLM 0.33's own Scheduler", f"{vllm_us:.0f} µs CPU/step", origin, None),
+        _row("recording off", median(off), vllm_us, 1 / 4),
+        _row("with events and pictures", median(recorded["off"]), vllm_us, 1 / 2),
+        _row("with events, pictures and laws", median(recorded["changed"]), vllm_us, None),
         (f"{LONG_TRACE} requests, CPU per request, second and last tenth", f"{early:.0f} / {late:.0f} µs",
          "equal ± 30 %", late <= 1.3 * early),
     ]  # fmt: skip
     report("Scheduler, 1000 requests, 876 steps, 154 requests a step", rows)
 
 
-def _us_per_step(record: bool) -> float:
-    """Mean CPU microseconds per step; without a record the scripted runner's share is taken out."""
-    runner = _Timed()
-    engine = Engine(workload.CONFIG, runner, record=record)
+def _row(name: str, us: float, vllm_us: float, share: float | None) -> tuple[str, str, str, bool | None]:
+    ratio = us / vllm_us
+    target = "" if share is None else f"≤ {share:.2f} of vLLM's"
+    return name, f"{us:.0f} µs CPU/step, {ratio:.2f} of vLLM's", target, None if share is None else ratio <= share
+
+
+def _checked(run: VllmRun) -> float:
+    if (run.steps, run.tokens, run.preemptions) != _FACTS:
+        raise RuntimeError(f"vLLM did not make the decisions it is known for: {run}")
+    return run.us_per_step
+
+
+def _us_per_step(record: bool, audit: Audit | None = None) -> float:
+    """Mean CPU microseconds per step, the scripted runner's share and the intake's taken out."""
+    engine = Engine(workload.CONFIG, ScriptedRunner(), record=record, audit=audit)
     for spec in workload.make():
         engine.add(spec)
+    model, intake = _Stopwatch(engine.runner.execute), _Stopwatch(engine.scheduler.add)
+    engine.runner.execute, engine.scheduler.add = model, intake  # type: ignore[method-assign]
+    step = engine.step if record else engine.advance
     gc.collect()
     gc.freeze()
     steps = 0
     began = time.thread_time_ns()
     while not engine.is_done:
-        if record:
-            engine.step()
-        else:
-            engine.advance()
+        step()
         steps += 1
-    total = time.thread_time_ns() - began - runner.spent
+    total = time.thread_time_ns() - began - model.spent - intake.spent
     gc.unfreeze()
+    assert steps == workload.VLLM_STEPS
     return total / 1e3 / steps
 
 
-class _Timed(ScriptedRunner):
-    """Knows how long it took to hand out scripts, which stands for the model."""
+class _Stopwatch:
+    """A function that knows how much CPU time its calls took, in nanoseconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, function: Callable[..., object]) -> None:
+        self._function = function
         self.spent = 0
 
-    def execute(self, *arguments):  # type: ignore[no-untyped-def]
+    def __call__(self, *arguments):  # type: ignore[no-untyped-def]
         began = time.thread_time_ns()
-        output = super().execute(*arguments)
+        result = self._function(*arguments)
         self.spent += time.thread_time_ns() - began
-        return output
+        return result
 
 
 def _linearity() -> tuple[float, float]:
