@@ -5,6 +5,8 @@ never run: `_Reader` walks the tree and knows only what is listed here. It speak
 Token counts depend on the tokenizer, so a scenario's claims hold for the model it names.
 
     pool       ref_count[b]  fill[b]  owners(b)  free_queue  free_queue[i]  owned  free_cached  free_empty
+               tree_nodes  evictable  protected  drain_order  lock_ref[n]  tokens_of[n] (radix; n is a node's id, in
+               lists -1 where there is none; edges in tokens)
                slots_used  slots_reserved  slots_internal  slots_external (as `engine.contiguous.Waste` splits them)
     lists      running  waiting  len(x)  sum(x)
     requests   status['A']  computed['A']  known['A']  output['A']  cached['A']  blocks['A']  preemptions['A']
@@ -12,6 +14,7 @@ Token counts depend on the tokenizer, so a scenario's claims hold for the model 
                wait['A'] ('none', or what it waits for: 'blocks', 'tokens' …)  need['A']  have['A']
     step       scheduled['A'] (0 if not in the batch)  tokens (all scheduled)  binding ('none' or the limit that binds)
                allocated  evicted  revived  duplicates  copied (blocks; pairs of source and target)  idle_rows
+               split (pairs of upper and lower node)  nodes_evicted (in order)  duplicates_freed (pages)
     run        steps  computed_so_far  recomputed_so_far  output_so_far  preemptions_so_far  idle_rows_so_far
                peak_owned (sums over the steps up to this one)
 """
@@ -33,12 +36,21 @@ from engine.events import (
     RowsIdle,
 )
 from engine.metrics import RunMetrics, measure
+from engine.radix_events import DuplicatesFreed, NodeEvicted, NodeSplit
+from engine.radix_view import NodeView
 from engine.snapshot import RequestView, Snapshot
 from engine.timeline import Step
 from scenarios.errors import ScenarioError
 
 MAX_LENGTH = 300
 Value: TypeAlias = bool | int | str | tuple["Value", ...]
+
+
+def _by_node(snapshot: Snapshot, value: Callable[[NodeView], int]) -> tuple[int, ...]:
+    """`value` of each node of the radix tree by its id, -1 where there is no such node; the root has units 0."""
+    found = {node.id: value(node) for node in snapshot.radix or ()}
+    return tuple(found.get(node, -1) for node in range(max(found, default=-1) + 1))
+
 
 _COMPARISONS: Mapping[type[ast.cmpop], Callable[[Value, Value], object]] = {
     ast.Eq: operator.eq,
@@ -92,6 +104,17 @@ _STEP_VALUES: Mapping[str, Callable[[Step], Value]] = {
     ),
     "copied": lambda step: tuple(
         (event.source, event.target) for event in step.events if isinstance(event, BlockCopied)
+    ),
+    "tree_nodes": lambda step: tuple(node.id for node in step.snapshot.radix or () if node.units),
+    "evictable": lambda step: step.snapshot.radix.evictable if step.snapshot.radix else 0,
+    "protected": lambda step: step.snapshot.radix.protected if step.snapshot.radix else 0,
+    "drain_order": lambda step: tuple(step.snapshot.radix.drain_order()) if step.snapshot.radix else (),
+    "lock_ref": lambda step: _by_node(step.snapshot, lambda node: node.lock_ref),
+    "tokens_of": lambda step: _by_node(step.snapshot, lambda node: node.units),
+    "split": lambda step: tuple((event.upper, event.lower) for event in step.events if isinstance(event, NodeSplit)),
+    "nodes_evicted": lambda step: tuple(event.node for event in step.events if isinstance(event, NodeEvicted)),
+    "duplicates_freed": lambda step: tuple(
+        page for event in step.events if isinstance(event, DuplicatesFreed) for page in event.pages
     ),
     "idle_rows": lambda step: _idle_rows(step),
     "slots_used": lambda step: _waste(step.snapshot).used,

@@ -30,7 +30,7 @@ VARIANTS: dict[str, dict[str, object]] = {
     "radix, static": {"cache": "radix", "batching": "static"},
     "radix, delay": {"cache": "radix", "preemption": "delay"},
     "radix, no caching": {"cache": "radix", "enable_prefix_caching": False, "policy": "lpm"},
-    "radix, lookahead": {"cache": "radix", "num_lookahead_tokens": 2, "victim": "most_blocks"},
+    "radix, lookahead": {"cache": "radix", "num_lookahead_tokens": 1, "victim": "most_blocks"},
     "longest prefix": {"cache": "radix", "policy": "lpm", "in_batch_check": 4, "in_batch_deprioritize": 2},
     "ageing": {"policy": "lpm", "lpm_ageing": 1},
     "depth first": {"cache": "radix", "policy": "dfs-weight"},

@@ -138,10 +138,7 @@ def test_pictures_share_the_subtrees_that_nothing_touched() -> None:
     [
         ({"cache": "tree"}, "cache is tree; choose one of: hash, radix."),
         ({"eviction_policy": "best"}, "eviction_policy is best; choose one of: lru, lfu"),
-        (
-            {"cache": "radix", "preemption": "swap"},
-            "cache is radix, which needs preemption to be recompute / delay, but it is",
-        ),
+        ({"cache": "radix", "preemption": "swap"}, "which needs preemption to be recompute / delay, but it is swap."),
         ({"cache": "radix", "kv_layout": "contiguous"}, "cache is radix, which needs kv_layout to be paged"),
         ({"policy": "dfs-weight"}, "policy is dfs-weight, which needs cache to be radix, but it is hash."),
         ({"admission": "sglang", "batching": "static"}, "which needs batching to be continuous"),
