@@ -547,6 +547,45 @@ WHY: dict[str, tuple[str, str]] = {
         "；{blocks} 到队首，无缓存",
     ),
     "why.still_shared": ("; {blocks} stay with others", "；{blocks} 仍被他人持有"),
+    "why.sorted": ("The waiting queue is put in order ({policy}): {ids}.", "等待队列重新排序（{policy}）：{ids}。"),
+    "why.twin": (
+        "{id} goes last for now: {cached} of its tokens are cached, but one before it in the queue shares {shared} "
+        "and computes them first.",
+        "{id} 暂排到最后：它有 {cached} 个令牌已缓存，而队列中在它前面的请求与它共享 {shared} 个，先由后者计算。",
+    ),
+    "why.ratio": (
+        "{ids} stay; from now on they are expected to use {ratio} of their max_tokens.",
+        "{ids} 留下；此后估计它们会用掉 max_tokens 的 {ratio}。",
+    ),
+    "why.matched": (
+        "{id}: {matched} tokens match, {usable} of them fill whole pages and can be reused.",
+        "{id}：匹配 {matched} 个令牌，其中 {usable} 个填满整页，可以复用。",
+    ),
+    "why.split": (
+        "Node {lower} is split: the new node {upper} takes its first {tokens} tokens and its locks ({locks}).",
+        "节点 {lower} 被分裂：新节点 {upper} 得到它的前 {tokens} 个令牌和它的锁（{locks}）。",
+    ),
+    "why.node_evicted": (
+        "Leaf {node} is evicted with its {tokens} tokens, because {id} needs room: {pages} free.",
+        "叶子 {node} 连同 {tokens} 个令牌被淘汰，因为 {id} 需要空间：{pages} 空闲。",
+    ),
+    "why.eviction_ended": (
+        "{asked} tokens were to be freed, {evicted} were: {comparisons} comparisons over {leaves} leaves, the bound is "
+        "{bound}.",
+        "要释放 {asked} 个令牌，实际释放 {evicted} 个：{leaves} 个叶子共比较 {comparisons} 次，上界 {bound}。",
+    ),
+    "why.node_inserted": (
+        "{tokens} tokens of {id} are in the tree now, as node {node}: {pages}.",
+        "{id} 的 {tokens} 个令牌进入树中，成为节点 {node}：{pages}。",
+    ),
+    "why.duplicates_freed": (
+        "{id} computed what the tree has already: its table names the tree's pages now, and {pages} are free.",
+        "{id} 算出的内容树中已有：它的块表改指树的页，{pages} 随后空闲。",
+    ),
+    "why.row_released": (
+        "{id} lets go ({cause}); pages that stay in the tree: {stored}, freed: {freed}.",
+        "{id} 放手（{cause}）：{stored} 页留在树中，{freed} 页空闲。",
+    ),
     "why.idle": ("Nothing to schedule in this step.", "本步没有可调度的内容。"),
     "why.more.one": ("{n} more change.", "另有 {n} 处变化。"),
     "why.more.many": ("{n} more changes.", "另有 {n} 处变化。"),

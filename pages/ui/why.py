@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from engine.events import (
     Admitted,
@@ -32,25 +31,14 @@ from engine.events import (
     WaitReason,
 )
 from engine.timeline import Step
+from pages.ui.sentence import Sentence as Sentence
+from pages.ui.sentence import Tone as Tone
 from pages.ui.text import Lang, listing, number, plural, t
+from pages.ui.why_radix import match_sentences, queue_sentences, store_sentences
 
 E = TypeVar("E", bound=Event)
 
-Tone = Literal["run", "new", "hit", "evict", "preempt", "wait", "done"]
-
 MAX_SENTENCES = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Sentence:
-    """One sentence; `source` names vLLM's function, `request` and `block` are what a click on it selects."""
-
-    tone: Tone
-    text: str
-    source: str = ""
-    request: str | None = None
-    block: int | None = None
-    weight: int = 5  # what is dropped first when there are too many: the lightest
 
 
 def sentences(step: Step, lang: Lang) -> list[Sentence]:
@@ -63,12 +51,15 @@ def sentences(step: Step, lang: Lang) -> list[Sentence]:
         *_aborts(_of(events, RequestAborted), lang),
         *_preemptions(events, lang),
         *_swaps_out(events, lang),
+        *queue_sentences(events, lang),
         *_admissions(events, known, lang),
+        *match_sentences(events, lang),
         *_hits(_of(events, BlockTouched), lang),
         *_chunks(events, known, lang),
         *_copies(_of(events, BlockCopied), lang),
         *_allocations(events, lang),
         *_decodes(_of(events, Scheduled), lang),
+        *store_sentences(events, lang),
         *_idle_rows(_of(events, RowsIdle), lang),
         *_publications(_of(events, BlockPublished), lang),
         *_waits(_of(events, Waited), lang),

@@ -29,6 +29,14 @@ from engine.events import (
     Waited,
     WaitReason,
 )
+from engine.radix_events import (
+    DuplicatesFreed,
+    LockTaken,
+    NodeEvicted,
+    NodeSplit,
+    PrefixMatched,
+    RowReleased,
+)
 from engine.timeline import Step
 from pages.figures.marks import Mark, block_marks
 from pages.ui.text import LANGS
@@ -217,6 +225,30 @@ def test_a_fork_and_its_copy_are_said_with_their_numbers_and_not_as_an_arrival()
         assert words in item.text
         assert all(number in item.text for number in ("#2", "#3", "A.1"))
         assert (item.tone, item.request, item.block, item.source) == ("hit", "A.1", 3, "")
+
+
+def test_a_radix_tree_is_told_with_its_pages_locks_and_functions() -> None:
+    said = sentences(
+        step_with(
+            PrefixMatched("B", tokens=8, matched=6, usable=4, node=2),
+            LockTaken("B", 2, (2,), 0),
+            NodeSplit("B", "match", upper=2, lower=1, tokens=4, lock_ref=1),
+            NodeEvicted("B", 7, 0, 8, (3, 4), 5, 0, 0),
+            DuplicatesFreed("B", (5,)),
+            RowReleased("A", "finished", stored=(1, 2), freed=(6,)),
+        ),
+        "en",
+    )
+    assert [(item.text, item.source) for item in said] == [
+        ("B: 6 tokens match, 4 of them fill whole pages and can be reused.", "RadixCache.match_prefix"),
+        ("Node 1 is split: the new node 2 takes its first 4 tokens and its locks (1).", "RadixCache._split_node"),
+        ("Leaf 7 is evicted with its 8 tokens, because B needs room: #3 and #4 free.", "RadixCache.evict"),
+        (
+            "B computed what the tree has already: its table names the tree's pages now, and #5 are free.",
+            "RadixCache.checkpoint",
+        ),
+        ("A lets go (finished); pages that stay in the tree: 2, freed: 1.", "release_kv_cache"),
+    ]
 
 
 def test_the_target_of_a_copy_is_marked_as_copied() -> None:
