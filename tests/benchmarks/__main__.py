@@ -6,13 +6,13 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.benchmarks import bench_engine, bench_page, bench_pieces, bench_radix, bench_scheduler
+from tests.benchmarks import bench_engine, bench_pieces, bench_radix, bench_scheduler, bench_ui
 
 BENCHMARKS: dict[str, Callable[[], None]] = {
     "scheduler": bench_scheduler.main,
     "engine": bench_engine.main,
     "pieces": bench_pieces.main,
-    "page": bench_page.main,
+    "ui": bench_ui.main,
     "radix": bench_radix.main,
 }
 

@@ -14,6 +14,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
@@ -38,11 +39,16 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+class Server(NamedTuple):
+    address: str
+    pid: int
+
+
 @contextmanager
-def serving(*arguments: str, **environment: str) -> Iterator[str]:
-    """Runs the app as `make run` does; gives its address once the health check answers."""
+def launched(script: str = "app.py", *arguments: str, **environment: str) -> Iterator[Server]:
+    """Runs a script as `make run` runs the app; goes on once the health check answers."""
     port = _free_port()
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port)]
+    command = [sys.executable, "-m", "streamlit", "run", script, "--server.port", str(port)]
     command += ["--server.address", "127.0.0.1", "--server.headless", "true", "--", *arguments]
     process = subprocess.Popen(
         command, cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
@@ -50,13 +56,20 @@ def serving(*arguments: str, **environment: str) -> Iterator[str]:
     try:
         address = f"http://127.0.0.1:{port}"
         _wait_until_healthy(address, process)
-        yield address
+        yield Server(address, process.pid)
     finally:
         process.terminate()
         try:
             process.wait(10)
         except subprocess.TimeoutExpired:
             process.kill()
+
+
+@contextmanager
+def serving(*arguments: str, **environment: str) -> Iterator[str]:
+    """The app's address while it runs."""
+    with launched("app.py", *arguments, **environment) as server:
+        yield server.address
 
 
 def _wait_until_healthy(address: str, process: subprocess.Popen[bytes]) -> None:
