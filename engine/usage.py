@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from engine.clock import Clock
 from engine.contiguous import measure_waste
 from engine.events import RowsIdle, RunReserved, SwappedIn, SwappedOut, Waited
-from engine.snapshot import Batch, Snapshot
+from engine.snapshot import Batch
 from engine.spread import Spread, spread
 from engine.timeline import Step
 
@@ -61,6 +61,37 @@ def written_slots(batch: Batch, block_size: int) -> int:
     return len(full) * block_size + sum(tails.values())
 
 
+@dataclass(frozen=True, slots=True)
+class SlotUse:
+    """All usable slots of a pool while a step's kernels run, by kind (see `Usage`); the five add up to them.
+
+    `free` leaves out `external`. Where KV is paged `reserved` and `external` are 0 by construction.
+    """
+
+    written: int
+    reserved: int
+    internal: int
+    external: int
+    free: int
+
+
+def slot_use(step: Step, contiguous: bool) -> SlotUse:
+    """`contiguous`: KV lies in one reserved run per request; else in pages, where nothing is reserved ahead."""
+    snapshot = step.scheduled
+    pool = snapshot.pool
+    if contiguous:
+        waste = measure_waste(snapshot, _run_waited_for(step))
+        return SlotUse(waste.used, waste.reserved, waste.internal, waste.external, waste.free - waste.external)
+    written = written_slots(snapshot.requests.batch, pool.block_size)
+    return SlotUse(written, 0, pool.owned * pool.block_size - written, 0, pool.num_free * pool.block_size)
+
+
+def _run_waited_for(step: Step) -> int:
+    """Blocks that the head of the queue asks for; only it waits for one of these limits. 0 if nobody does."""
+    waits = (event.reason for event in step.events if isinstance(event, Waited))
+    return next((reason.need for reason in waits if reason.limit in ("hole", "blocks")), 0)
+
+
 @dataclass(slots=True)
 class UsageMeter:
     """Sees the steps of a run in order, then says what they used."""
@@ -85,7 +116,6 @@ class UsageMeter:
         pool = step.scheduled.pool
         self._block_size, self._usable = pool.block_size, pool.num_blocks - 1
         self._rows += len(step.scheduled_tokens)
-        wanted = 0
         for event in step.events:
             match event:
                 case RunReserved():
@@ -94,24 +124,17 @@ class UsageMeter:
                     self._idle_rows += event.idle
                 case SwappedOut() | SwappedIn():
                     self._see_swap(event, pool.block_size)
-                case Waited() if not wanted and event.reason.limit in ("hole", "blocks"):
-                    wanted = event.reason.need  # only the head of the queue waits for one of these
         if not step.is_idle:
-            self._see_slots(step.scheduled, wanted)
+            self._see_slots(step)
 
-    def _see_slots(self, snapshot: Snapshot, wanted: int) -> None:
-        pool = snapshot.pool
-        self._owned.append(pool.owned)
+    def _see_slots(self, step: Step) -> None:
+        use = slot_use(step, self._contiguous)
+        self._owned.append(step.scheduled.pool.owned)
+        self._written.append(use.written)
+        self._internal.append(use.internal)
         if self._contiguous:
-            waste = measure_waste(snapshot, wanted)
-            self._written.append(waste.used)
-            self._internal.append(waste.internal)
-            self._reserved.append(waste.reserved)
-            self._external.append(waste.external)
-            return
-        written = written_slots(snapshot.requests.batch, pool.block_size)
-        self._written.append(written)
-        self._internal.append(pool.owned * pool.block_size - written)
+            self._reserved.append(use.reserved)
+            self._external.append(use.external)
 
     def _see_swap(self, event: SwappedOut | SwappedIn, block_size: int) -> None:
         if isinstance(event, SwappedOut):

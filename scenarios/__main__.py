@@ -117,13 +117,13 @@ def _compare(options: argparse.Namespace) -> int:
         _print_json(compare.document(found))
     else:
         console = _console()
-        job = found.a.job
+        job = found.jobs[0]
         lines = (f"{job.name} on {job.loaded.title}", *(f"· {each}" for each in job.notices))
         for line in (*lines, *map(str, compare.sentences(found)), report.clock_line(found.a.metrics)):
             console.print(line, markup=False, highlight=False)
         console.print(compare.table(found))
-    for side in (found.a, found.b):
-        error = run.complaint(side.job, side.steps)
+    for job, side in zip(found.jobs, (found.a, found.b), strict=True):
+        error = run.complaint(job, side.steps)
         if error is not None:
             raise error
     return 0

@@ -1,4 +1,4 @@
-"""Runs one workload under two configurations, and puts side by side where they part and what each costs and gives."""
+"""One workload under two configurations, run or replayed: where they part, and what each costs and gives."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ from rich.table import Table
 from engine.clock import Clock
 from engine.config import EngineConfig
 from engine.errors import UserError
-from engine.metrics import RunMetrics, Targets
+from engine.metrics import RunMetrics, Targets, measure
 from engine.timeline import Step
-from scenarios import report, run
+from scenarios import load, report, run
 from scenarios.difference import Difference, Side, first_difference
 from scenarios.errors import Notice, ScenarioError, notice
+from scenarios.recording import replay
 from scenarios.traces.fit import tokens_per_request
+
+Changes = tuple[tuple[str, object], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """One side: its job, its steps and its metrics."""
+    """One side: its configuration, its steps and its metrics."""
 
-    job: run.Job
+    config: EngineConfig
     steps: tuple[Step, ...]
     metrics: RunMetrics
 
@@ -48,7 +51,7 @@ class Comparison:
     @property
     def settings(self) -> dict[str, tuple[object, object]]:
         """Fields of the configuration that differ: name → (a's, b's)."""
-        a, b = self.a.job.config, self.b.job.config
+        a, b = self.a.config, self.b.config
         pairs = ((each.name, (getattr(a, each.name), getattr(b, each.name))) for each in fields(EngineConfig))
         return {name: pair for name, pair in pairs if pair[0] != pair[1]}
 
@@ -59,16 +62,33 @@ class Comparison:
         return [name for name in dict.fromkeys((*a, *b)) if a.get(name) != b.get(name)]
 
 
-def compare(name: str, a: run.Options, b: run.Options, clock: Clock, targets: Targets | None) -> Comparison:
+@dataclass(frozen=True, slots=True)
+class RunComparison(Comparison):
+    """A comparison of two runs on a model, with the jobs that they were."""
+
+    jobs: tuple[run.Job, run.Job]
+
+
+def compare(name: str, a: run.Options, b: run.Options, clock: Clock, targets: Targets | None) -> RunComparison:
     """Runs both. A trace is clipped to what the smaller of the two can hold, so that both get the same requests."""
     jobs = run.prepare(name, a), run.prepare(name, b)
     smaller = min(jobs, key=lambda job: tokens_per_request(job.config))
-    left, right = (
-        _run(side, replace(job, requests=smaller.requests, notices=smaller.notices), clock, targets)
-        for side, job in zip("ab", jobs, strict=True)
-    )
-    parting = first_difference(left.steps, right.steps, left.job.config, right.job.config)
-    return Comparison(left, right, parting)
+    first, second = (replace(job, requests=smaller.requests, notices=smaller.notices) for job in jobs)
+    left, right = _run("a", first, clock, targets), _run("b", second, clock, targets)
+    return RunComparison(left, right, _parting(left, right), (first, second))
+
+
+def compare_recorded(name: str, a: Changes, b: Changes, clock: Clock, targets: Targets | None = None) -> Comparison:
+    """A library scenario's recorded tokens under its configuration with the changes `a`, and with `b`; no model runs.
+
+    Raises ScenarioError naming the side whose configuration cannot take the scenario's requests.
+    """
+    left, right = _replay("a", name, a, clock, targets), _replay("b", name, b, clock, targets)
+    return Comparison(left, right, _parting(left, right))
+
+
+def _parting(a: Contender, b: Contender) -> Difference | None:
+    return first_difference(a.steps, b.steps, a.config, b.config)
 
 
 def _run(side: str, job: run.Job, clock: Clock, targets: Targets | None) -> Contender:
@@ -77,17 +97,28 @@ def _run(side: str, job: run.Job, clock: Clock, targets: Targets | None) -> Cont
         steps = tuple(run.steps(job))
     except UserError as error:
         raise ScenarioError("compare.refused", side=side, reason=error) from error
-    return Contender(job, steps, run.metrics(job, steps, clock, targets))
+    return Contender(job.config, steps, run.metrics(job, steps, clock, targets))
 
 
-def document(found: Comparison) -> dict[str, Any]:
+def _replay(side: str, name: str, changes: Changes, clock: Clock, targets: Targets | None) -> Contender:
+    scenario = load.load(name)
+    try:
+        steps = replay(name, changes)
+    except UserError as error:
+        raise ScenarioError("compare.refused", side=side, reason=error) from error
+    clients = {entry.id: entry.salt for entry in scenario.requests if entry.salt is not None}
+    metrics = measure(steps, clock, targets=targets, clients=clients)
+    return Contender(scenario.config.with_changes(dict(changes)), steps, metrics)
+
+
+def document(found: RunComparison) -> dict[str, Any]:
     """The comparison as JSON."""
     return {
-        "workload": found.a.job.name,
-        "model": found.a.job.loaded.name,
+        "workload": found.jobs[0].name,
+        "model": found.jobs[0].loaded.name,
         "clock": found.a.metrics.clock,
         "clock_name": found.a.metrics.clock_name,
-        "notices": [str(each) for each in found.a.job.notices],
+        "notices": [str(each) for each in found.jobs[0].notices],
         "settings": {name: list(pair) for name, pair in found.settings.items()},
         "identical": found.difference is None,
         "first_difference": None if found.difference is None else _difference(found.difference),
@@ -102,7 +133,7 @@ def document(found: Comparison) -> dict[str, Any]:
 
 
 def _contender(side: Contender) -> dict[str, Any]:
-    return {"config": asdict(side.job.config), "steps": len(side.steps), "metrics": asdict(side.metrics)}
+    return {"config": asdict(side.config), "steps": len(side.steps), "metrics": asdict(side.metrics)}
 
 
 def _difference(found: Difference) -> dict[str, Any]:

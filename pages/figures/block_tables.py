@@ -59,6 +59,12 @@ def relevant(snapshot: Snapshot, selection: Selection | None, limit: int) -> tup
     return [view for view in views if view.id in kept], len(views) - limit
 
 
+def table_rows(snapshot: Snapshot, selection: Selection | None) -> tuple[list[RequestView], int]:
+    """The requests that have a row in the figure, top down, and how many are left out."""
+    live = sum(1 for view in snapshot.requests if not view.status.is_over)
+    return relevant(snapshot, selection, max(EASY_ROWS, min(MAX_ROWS, live)))
+
+
 def row_count(shown: int, limit: int) -> int:
     """Rows are reserved in steps so that one arrival does not rescale the figure."""
     return next((rows for rows in (4, 6, 8, 12, limit) if shown <= rows), limit)
@@ -68,7 +74,7 @@ def short(name: str, limit: int = NAME_CHARACTERS) -> str:
     return name if len(name) <= limit else name[: limit - 1] + "…"
 
 
-def _columns(views: Sequence[RequestView], block_size: int) -> int:
+def column_count(views: Sequence[RequestView], block_size: int) -> int:
     """As many as the longest request can come to need, so that the scale holds for the whole run."""
     longest = max((view.prompt_tokens + view.max_tokens - 1 for view in views), default=0)
     return max(MIN_COLUMNS, min(MAX_COLUMNS, -(-longest // block_size)))
@@ -82,7 +88,7 @@ def _naming(views: Sequence[RequestView], columns: int) -> Naming:
     return "once" if distinct <= IDS_SHOWN else "news"
 
 
-def _visible(length: int, columns: int) -> list[int | None]:
+def visible_positions(length: int, columns: int) -> list[int | None]:
     """Positions to draw; None is the gap that stands for the middle."""
     if length <= columns:
         return list(range(length))
@@ -93,10 +99,9 @@ def _visible(length: int, columns: int) -> list[int | None]:
 
 def block_tables(snapshot: Snapshot, marks: Marks, selection: Selection | None, palette: Palette, lang: Lang) -> Figure:
     """Traces, in this order: rings, chips, fill gauges, block ids, names, words."""
-    live = sum(1 for view in snapshot.requests if not view.status.is_over)
-    views, hidden = relevant(snapshot, selection, max(EASY_ROWS, min(MAX_ROWS, live)))
+    views, hidden = table_rows(snapshot, selection)
     rows = row_count(len(views) + (hidden > 0), MAX_ROWS + 1)
-    columns = _columns(snapshot.requests, snapshot.pool.block_size)
+    columns = column_count(snapshot.requests, snapshot.pool.block_size)
     naming = _naming(views, columns)
     named: set[int] = set()
     owners = snapshot.owners()
@@ -119,7 +124,7 @@ def block_tables(snapshot: Snapshot, marks: Marks, selection: Selection | None, 
             -0.02 * columns, row + 0.5, name, palette.muted if faded_row else palette.text, ref=request_ref(view.id)
         )
         _words(view, row, palette, lang, words)
-        for column, position in enumerate(_visible(len(view.block_table), columns)):
+        for column, position in enumerate(visible_positions(len(view.block_table), columns)):
             if position is None:
                 left_out = len(view.block_table) - columns + 1
                 ids.add(column + 0.5, row + 0.5, f"+{left_out}", palette.muted)

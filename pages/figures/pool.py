@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from engine.snapshot import Snapshot
@@ -12,6 +13,7 @@ from pages.figures.primitives import (
     Figure,
     Rects,
     Texts,
+    Trace,
     block_ref,
     escape,
     gutter,
@@ -75,6 +77,15 @@ def ring_color(mark: MarkKind, palette: Palette) -> str:
         "freed": palette.muted,
         "copied": palette.hit,
     }[mark]
+
+
+def rings_around(blocks: Iterable[int], num_blocks: int, color: str, name: str) -> Trace:
+    """Rings around `blocks` of a pool figure of `num_blocks`."""
+    grid, rings = _grid(num_blocks), Rects(name, radius=5)
+    for block in blocks:
+        column, row = grid.cell(block)
+        rings.add(column + 0.01, row + 0.01, 0.98, 0.98, CLEAR, line=color, line_width=2)
+    return rings.trace()
 
 
 def block_values(

@@ -77,14 +77,16 @@ def changed(base: EngineConfig, changes: Changes, spec: LlamaSpec) -> EngineConf
     return config
 
 
-def settings_form(config: EngineConfig, base: EngineConfig, spec: LlamaSpec, lang: Lang) -> EngineConfig | None:
+def settings_form(
+    config: EngineConfig, base: EngineConfig, spec: LlamaSpec, lang: Lang, side: str = ""
+) -> EngineConfig | None:
     """The form over `config`; `base` is what the scenario has. The new configuration once one is asked for.
 
-    What is not possible is said there, in a sentence, and changes nothing.
+    What is not possible is said there, in a sentence, and changes nothing. `side` tells two forms of a page apart.
     """
     st.caption(t("settings.hint", lang))
-    with st.form("settings", border=False):
-        wanted = _controls(config, lang)
+    with st.form(f"settings{side}", border=False):
+        wanted = _controls(config, lang, side)
         apply, reset = st.columns(2)
         applied = apply.form_submit_button(t("settings.apply", lang), type="primary", width="stretch")
         undone = reset.form_submit_button(t("settings.reset", lang), disabled=config == base, width="stretch")
@@ -100,20 +102,20 @@ def settings_form(config: EngineConfig, base: EngineConfig, spec: LlamaSpec, lan
     return chosen if chosen != config else None
 
 
-def _controls(config: EngineConfig, lang: Lang) -> Changes:
+def _controls(config: EngineConfig, lang: Lang, side: str) -> Changes:
     wanted: Changes = {}
     for column, pair in zip(st.columns(2), (("memory", "room"), ("step", "order", "baselines")), strict=True):
         for group in pair:
             column.markdown(f"**{t(f'settings.group.{group}', lang)}**")
             for name in GROUPS[group]:
                 with column:
-                    wanted[name] = _control(name, getattr(config, name), lang)
+                    wanted[name] = _control(name, getattr(config, name), lang, side)
     return wanted
 
 
-def _control(name: str, value: object, lang: Lang) -> object:
+def _control(name: str, value: object, lang: Lang, side: str) -> object:
     """One setting. The widget's key holds its value, so that a control always shows what runs."""
-    label, key = t(f"setting.{name}", lang), f"setting-{name}-{value}"
+    label, key = t(f"setting.{name}", lang), f"setting{side}-{name}-{value}"
     help_text = f"`{name}`"
     if name in CHOICES:
         options = list(CHOICES[name])

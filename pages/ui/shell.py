@@ -10,9 +10,11 @@ import streamlit as st
 from pages.ui import theme
 from pages.ui.text import LANGS, Lang, t
 
-ActivePage = Literal["step", "library", "traces", "help"]
+ActivePage = Literal["step", "compare", "memory", "library", "traces", "help"]
 _PAGES: dict[ActivePage, str] = {
     "step": "pages/step.py",
+    "compare": "pages/compare.py",
+    "memory": "pages/memory.py",
     "library": "pages/library.py",
     "traces": "pages/traces.py",
     "help": "pages/help.py",
@@ -22,6 +24,8 @@ _PAGES: dict[ActivePage, str] = {
 _CSS = """<style>
 .stMainBlockContainer{padding-inline:1.1rem!important}
 .stMain .stVerticalBlock{gap:.45rem}
+.kv-side{font-size:15px;font-weight:700}
+.kv-note{font-size:13px;margin:0;opacity:.85}
 .kv-brand{font-size:17px;font-weight:700;letter-spacing:-.01em;white-space:nowrap}
 [class*="st-key-links-"] a{padding:.1rem 0;background:none!important}
 [class*="st-key-links-"] a p{color:ACCENT!important}

@@ -7,7 +7,14 @@ from typing import Literal, get_args
 from engine import messages as engine_messages
 from engine.errors import UserError
 from engine.model import messages as model_messages
-from pages.ui import help_messages, page_messages, settings_messages, story_messages
+from pages.ui import (
+    compare_messages,
+    help_messages,
+    memory_messages,
+    page_messages,
+    settings_messages,
+    story_messages,
+)
 from pages.ui import messages as ui_messages
 from scenarios import messages as scenario_messages
 from scenarios.errors import Notice
@@ -27,6 +34,8 @@ MESSAGES: Catalogue = {
     **help_messages.MESSAGES,
     **story_messages.MESSAGES,
     **settings_messages.MESSAGES,
+    **compare_messages.MESSAGES,
+    **memory_messages.MESSAGES,
 }
 
 

@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine (Debian: apt install chromium)"),
 ]
 TRACES = Path(__file__).parents[1] / "traces"
-PAGES = ("/", "/step", "/library", "/traces", "/help")
+PAGES = ("/", "/step", "/compare", "/memory", "/library", "/traces", "/help")
 
 
 @pytest.fixture(scope="module")
