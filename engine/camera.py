@@ -63,9 +63,9 @@ class SnapshotTaker:
         moved = _moved(self._running, running) | _moved(self._waiting, waiting)
         self._running, self._waiting = _same(self._running, running), _same(self._waiting, waiting)
         self.changes = Changes(self._note_blocks(), self._settle(requests, moved, plan))
-        if in_flight:  # blocks are handed out while scheduling; in the commit tables only go, with their requests
-            for request in self._scheduler.running:
-                self._table(request)
+        # Blocks are handed out while scheduling; in the commit a radix tree puts its own in place of duplicates.
+        if in_flight or isinstance(self._kv, RadixPages):
+            self._note_tables(self._scheduler.running)
         views = RequestViews(self._settled.now(), self._batch(plan))
         pool = self._pool(views)
         budgets = self._budgets(plan, pool)
@@ -103,6 +103,7 @@ class SnapshotTaker:
         return list(turned.values())
 
     def _view(self, request: Request, plan: Plan) -> RequestView:
+        self._note_tables([request])
         view = RequestView(
             id=request.id,
             status=request.status,
@@ -114,7 +115,7 @@ class SnapshotTaker:
             priority=request.spec.priority,
             preemptions=request.num_preemptions,
             cached_tokens=request.num_cached_tokens,
-            block_table=self._table(request),
+            block_table=self._tables[request.id].ids,
             scheduled=plan.tokens.get(request.id, 0),
             work=plan.work.get(request.id),
             finish_reason=request.finish_reason,
@@ -136,13 +137,13 @@ class SnapshotTaker:
             wait_reasons=plan.wait_reasons,
         )
 
-    def _table(self, request: Request) -> tuple[int, ...]:
-        """Ids of the request's block table: the same tuple until the table is another."""
-        blocks = self._kv.block_table(request.id)
-        known = self._tables.get(request.id)
-        if known is None or known.blocks != blocks:
-            known = self._tables[request.id] = _Table(blocks.copy(), tuple([block.id for block in blocks]))
-        return known.ids
+    def _note_tables(self, requests: Sequence[Request]) -> None:
+        """Keeps the ids of each block table: the same tuple until the table is another."""
+        tables, block_table = self._tables, self._kv.block_table
+        for request in requests:
+            blocks, known = block_table(request.id), tables.get(request.id)
+            if known is None or known.blocks != blocks:
+                tables[request.id] = _Table(blocks.copy(), tuple([block.id for block in blocks]))
 
     def _budgets(self, plan: Plan, pool: PoolView) -> Budgets:
         binding = None
@@ -163,7 +164,7 @@ class _Table(NamedTuple):
 
 
 def _record(block: Block) -> BlockRecord:
-    return BlockRecord(block.ref_count, block.key, None if block.next is None else block.next.id)
+    return block.ref_count, block.key, None if block.next is None else block.next.id
 
 
 def _moved(old: tuple[str, ...], new: tuple[str, ...]) -> set[str]:

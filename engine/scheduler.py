@@ -320,7 +320,8 @@ class Scheduler:
         if self.log is None:
             return  # linear in the queue's length, so only for someone who looks
         for request, reason in _reasons(self.waiting, head_reason):
-            self._note_wait(request, reason, plan)
+            plan.wait_reasons[request.id] = reason
+            self.log.append(Waited(request.id, reason))
 
     def _note_wait(self, request: Request, reason: WaitReason, plan: Plan) -> None:
         if self.log is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, overload
 
 from engine.events import WaitReason, WorkKind
 from engine.history import Moment
@@ -93,12 +93,8 @@ def _views(requests: RequestViews) -> tuple[RequestView, ...]:
     return tuple(view._replace(wait_reason=reasons[view.id]) if view.id in reasons else view for view in views)
 
 
-class BlockRecord(NamedTuple):
-    """What a picture keeps of a block; `next` is the id behind it in the free queue, -1 at the tail, None outside."""
-
-    ref_count: int
-    key: BlockKey | None
-    next: int | None
+# What a picture keeps of a block: count, key, and the id behind it in the free queue (-1 at the tail, None outside).
+BlockRecord: TypeAlias = tuple[int, BlockKey | None, int | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,17 +176,17 @@ class _Columns(NamedTuple):
 
 @lru_cache(maxsize=16)
 def _columns(pool: PoolView) -> _Columns:
-    records = pool.blocks.items
-    hashes = [None if record.key is None else record.key.short for record in records]
+    counts, keys, links = zip(*pool.blocks, strict=True)
+    hashes = [None if key is None else key.short for key in keys]
     for node in pool.radix or ():
         for page in node.pages.tolist():
             hashes[page] = f"n{node.id}"
     return _Columns(
-        ref_count=tuple(record.ref_count for record in records),
+        ref_count=counts,
         fill=_fill(hashes, pool.requests, pool.block_size),
         hashes=tuple(hashes),
-        parents=tuple(_parent(record.key) for record in records),
-        free_queue=_chain(records, pool.head) if pool.radix is None else tuple(pool.radix.free_pages.tolist()),
+        parents=tuple(_parent(key) for key in keys),
+        free_queue=_chain(links, pool.head) if pool.radix is None else tuple(pool.radix.free_pages.tolist()),
     )
 
 
@@ -207,13 +203,13 @@ def _parent(key: BlockKey | None) -> str | None:
     return None if key is None or key.parent is None else key.parent.short
 
 
-def _chain(records: Sequence[BlockRecord], head: int) -> tuple[int, ...]:
+def _chain(links: Sequence[int | None], head: int) -> tuple[int, ...]:
     """The free queue by its links; no longer than the pool, even if a broken engine tied them to a ring."""
     queue: list[int] = []
     at: int | None = head
-    while at is not None and at >= 0 and len(queue) < len(records):
+    while at is not None and at >= 0 and len(queue) < len(links):
         queue.append(at)
-        at = records[at].next
+        at = links[at]
     return tuple(queue)
 
 

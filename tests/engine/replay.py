@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from engine.config import EngineConfig
 from engine.engine import Engine
+from engine.laws import Audit
 from engine.request import RequestSpec
 from engine.runner import ScriptedRunner
 from engine.timeline import Step
@@ -13,8 +14,11 @@ from engine.timeline import Step
 MAX_STEPS = 5000
 
 
-def engine_of(**config: object) -> Engine:
-    return Engine(EngineConfig(**config), ScriptedRunner())  # type: ignore[arg-type]
+AUDITS: tuple[Audit, ...] = ("full", "changed")
+
+
+def engine_of(audit: Audit | None = None, **config: object) -> Engine:
+    return Engine(EngineConfig(**config), ScriptedRunner(), audit=audit)  # type: ignore[arg-type]
 
 
 def spec(request_id: str, prompt: int | Iterable[int], max_tokens: int, **more: object) -> RequestSpec:

@@ -13,16 +13,17 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from engine import laws, policies, scheduler
 from engine.blocks import BlockPool, FreeQueue
 from engine.kv_manager import NO_HIT, HashBlocks, Hit
+from engine.laws import Audit
 from engine.prefix_hash import BlockKey, HashIndex, KeyChain
 from engine.request import Request, RequestSpec
 from engine.runner import ScriptedRunner
 from engine.timeline import KernelRecord, KernelRow
-from tests.engine.replay import assert_laws, engine_of, spec
+from tests.engine.replay import AUDITS, assert_laws, engine_of, spec
 
 
-def pressure() -> list[str]:
+def pressure(audit: Audit) -> list[str]:
     """A run with hits, sharing, twins, preemption, resume and reuse; returns the laws it breaks, by number."""
-    engine = engine_of(block_size=4, num_blocks=11, max_num_batched_tokens=16, max_num_seqs=4)
+    engine = engine_of(audit, block_size=4, num_blocks=11, max_num_batched_tokens=16, max_num_seqs=4)
     shared = tuple(range(8))
     for number in range(6):
         tail = tuple(range(100 * number, 100 * number + 5))
@@ -38,8 +39,9 @@ def pressure() -> list[str]:
     return [*broken, "no end"]
 
 
-def test_an_honest_engine_breaks_none() -> None:
-    assert pressure() == []
+@pytest.mark.parametrize("audit", AUDITS)
+def test_an_honest_engine_breaks_none(audit: Audit) -> None:
+    assert pressure(audit) == []
 
 
 def _touch_without_dequeue(pool: BlockPool, blocks: list, request: str) -> None:
@@ -144,13 +146,15 @@ MUTATIONS: list[tuple[type, str, Callable[..., object]]] = [
 ]
 
 
+@pytest.mark.parametrize("audit", AUDITS)
 @pytest.mark.parametrize(("owner", "name", "mutant"), MUTATIONS, ids=[mutant.__name__ for _, _, mutant in MUTATIONS])
 def test_every_mutation_is_caught(
-    monkeypatch: pytest.MonkeyPatch, owner: type, name: str, mutant: Callable[..., object]
+    monkeypatch: pytest.MonkeyPatch, owner: type, name: str, mutant: Callable[..., object], audit: Audit
 ) -> None:
+    monkeypatch.setattr(laws, "FULL_EVERY", 1000)  # what only a full look sees is not seen by the changed ones
     monkeypatch.setattr(owner, name, mutant)
     try:
-        broken = pressure()
+        broken = pressure(audit)
     except (AssertionError, KeyError, IndexError, ValueError):
         return  # the engine's own checks stopped it, which is a catch too
     assert broken

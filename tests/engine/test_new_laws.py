@@ -6,20 +6,22 @@ from collections.abc import Callable
 
 import pytest
 
+from engine import laws
 from engine.contiguous import Contiguous
 from engine.kv_manager import Shortage
+from engine.laws import Audit
 from engine.request import Request, RequestSpec
 from engine.swap import SwapJob, SwapSpace
-from tests.engine.replay import engine_of, spec
+from tests.engine.replay import AUDITS, engine_of, spec
 
 SWAP = {"preemption": "swap", "block_size": 4, "num_blocks": 8, "max_num_batched_tokens": 64}
 RUNS = {"kv_layout": "contiguous", "contiguous_reserve": "known", "block_size": 4, "num_blocks": 8}
 STATIC = {"batching": "static", "block_size": 4, "num_blocks": 8, "max_num_batched_tokens": 64}
 
 
-def broken(config: dict[str, object]) -> list[int]:
+def broken(config: dict[str, object], audit: Audit) -> list[int]:
     """The laws that a run under pressure breaks, in order; 0 stands for a run without an end."""
-    engine = engine_of(**config)
+    engine = engine_of(audit, **config)  # type: ignore[arg-type]
     for name in "ABCD":
         engine.add(spec(name, 5, 10, abort_step=9 if name == "C" else None))
     found: list[int] = []
@@ -30,9 +32,10 @@ def broken(config: dict[str, object]) -> list[int]:
     return [*found, 0]
 
 
+@pytest.mark.parametrize("audit", AUDITS)
 @pytest.mark.parametrize("config", [SWAP, RUNS, STATIC], ids=["swap", "contiguous", "static"])
-def test_an_honest_engine_breaks_none(config: dict[str, object]) -> None:
-    assert broken(config) == []
+def test_an_honest_engine_breaks_none(config: dict[str, object], audit: Audit) -> None:
+    assert broken(config, audit) == []
 
 
 _out, _peak = SwapSpace.out, Contiguous.peak_blocks
@@ -66,6 +69,7 @@ MUTATIONS: list[tuple[type, str, Callable[..., object], dict[str, object], int]]
 ]
 
 
+@pytest.mark.parametrize("audit", AUDITS)
 @pytest.mark.parametrize(
     ("owner", "name", "mutant", "config", "law"), MUTATIONS, ids=[mutation[2].__name__ for mutation in MUTATIONS]
 )
@@ -76,6 +80,8 @@ def test_every_mutation_is_caught(
     mutant: Callable[..., object],
     config: dict[str, object],
     law: int,
+    audit: Audit,
 ) -> None:
+    monkeypatch.setattr(laws, "FULL_EVERY", 1000)
     monkeypatch.setattr(owner, name, mutant)
-    assert law in broken(config)
+    assert law in broken(config, audit)
