@@ -237,7 +237,7 @@ def _taken(account: Account, mine: Decisions, config: EngineConfig) -> Notice | 
         return notice("compare.because.run", length=run.length, hole=run.hole, fit=run.fit)
     if mine.step is None:
         return None
-    free = mine.step.scheduled.pool.num_free
+    free = config.usable_blocks - mine.step.scheduled.pool.owned
     return notice("compare.because.queue", size=config.block_size, free=free, usable=config.usable_blocks)
 
 
@@ -261,5 +261,5 @@ def _room(mine: Decisions, bound: WaitReason | None, config: EngineConfig) -> No
     if bound.limit == "tokens":
         used, budget = snapshot.budgets.tokens.used, config.max_num_batched_tokens
         return notice("compare.because.budget_left", used=used, budget=budget)
-    free = snapshot.pool.num_free
+    free = config.usable_blocks - snapshot.pool.owned
     return notice("compare.because.blocks_left", free=free, usable=config.usable_blocks)
