@@ -173,6 +173,7 @@ def _selection(asked: str, session: Session) -> Selection | None:
 def _stage(session: Session, lang: Lang) -> None:
     if REGISTRY.find(visitor()) is not session:  # idle for too long: the whole page starts anew
         st.rerun()
+    st.session_state.pop("start_step", None)  # it is not gone after all
     palette = theme.palette(st.context.theme.type or "light")
     mount(first(visitor(), session, palette, lang, _link(session, lang)), key=STAGE, on_lost=_on_lost)
 

@@ -80,8 +80,8 @@ def first(visitor: str, session: Session, palette: Palette, lang: Lang, link: di
     }
 
 
-def answer(visitor: str, body: bytes) -> Json | None:
-    """Frames for the `Ask` in `body`, waiting a moment for steps under way; None if this visit is over.
+def answer(visitor: str, body: bytes) -> Json:
+    """Frames for the `Ask` in `body`, waiting a moment for steps under way; {"gone": True} if this visit is over.
 
     Raises ValueError if `body` is not an `Ask`.
     """
@@ -91,7 +91,7 @@ def answer(visitor: str, body: bytes) -> Json | None:
         raise ValueError(str(error)) from error
     session = REGISTRY.find(visitor)
     if session is None or session.run != ask.run:
-        return None
+        return {"gone": True}
     session.select(Selection(ask.select.kind, ask.select.id) if ask.select is not None else None)
     session.want(max([ask.cursor, *ask.steps]))
     if ask.steps:

@@ -68,7 +68,6 @@ async function ask(stage, body) {
   stage.asking = new AbortController();
   const url = new URL(`../stage/${stage.data.visitor}/frames`, HERE);
   const reply = await fetch(url, { method: "POST", body: JSON.stringify(body), signal: stage.asking.signal });
-  if (reply.status === 410) return null;
   if (!reply.ok) throw new Error(`status ${reply.status}`);
   return reply.json();
 }
@@ -85,7 +84,7 @@ async function fetchMissing(stage) {
     try {
       const reply = await ask(stage, body);
       stage.offline = false;
-      if (reply === null) {
+      if (reply.gone) {
         if (view === viewOf(stage)) lose(stage);
         break;
       }

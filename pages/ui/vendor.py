@@ -53,7 +53,7 @@ async def _style(_: Request) -> Response:
 
 
 async def _frames(request: Request) -> Response:
-    """Answers the stage of one visitor, whose id nobody else knows; 410: that visit is over."""
+    """Answers the stage of one visitor, whose id nobody else knows."""
     from pages.ui.feed import answer  # leads to torch
 
     if int(request.headers.get("content-length") or _MAX_ASK + 1) > _MAX_ASK:
@@ -63,7 +63,7 @@ async def _frames(request: Request) -> Response:
         reply = await run_in_threadpool(answer, request.path_params["visitor"], body)
     except ValueError:
         return Response(status_code=400)
-    return Response(status_code=410) if reply is None else JSONResponse(reply, headers={"Cache-Control": "no-store"})
+    return JSONResponse(reply, headers={"Cache-Control": "no-store"})
 
 
 async def _health(_: Request) -> Response:

@@ -41,7 +41,7 @@ def main() -> None:
     }
 
     def whole() -> dict[str, object]:
-        return pack([Scene(steps, cursor, engine.initial, CONFIG, LIGHT, "en")], first_open())
+        return pack([Scene(steps, cursor, engine.initial, CONFIG, LIGHT, "en")], first_open("hash"))
 
     rows: list[tuple[str, str, str, bool | None]] = []
     for name, build in builders.items():

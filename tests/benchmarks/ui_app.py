@@ -84,7 +84,7 @@ def _by_plotly_chart(session: Session) -> None:
         "en",
         prompts=session.prompts,
     )
-    figures = {name: part["figure"] for name, part in parts(scene, first_open()).items() if "figure" in part}
+    figures = {name: part["figure"] for name, part in parts(scene, first_open("hash")).items() if "figure" in part}
     for names in (("tables", "pool", "kernel"), ("schedule", "queue")):
         for column, name in zip(st.columns(len(names)), names, strict=True):
             figure = figures[name]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from engine.model.weights import find_smollm2
-from tests.browser.server import chromium, find_chromium, listen, serving, wait_for_step
+from tests.browser.server import find_chromium, listen, serving, wait_for_step
 
 pytestmark = [
     pytest.mark.browser,
@@ -17,27 +16,6 @@ pytestmark = [
 ]
 TRACES = Path(__file__).parents[1] / "traces"
 PAGES = ("/", "/step", "/compare", "/memory", "/library", "/traces", "/help")
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with serving() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as running:
-        yield running
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    opened = browser.new_page(viewport={"width": 1440, "height": 900})
-    complaints = listen(opened)
-    yield opened
-    opened.close()
-    assert complaints == []
 
 
 def press(page: Page, key: str, times: int = 1) -> None:

@@ -1,0 +1,31 @@
+"""One server and one Chromium for all browser tests; each test gets a page whose console must stay clean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.browser.server import chromium, listen, serving
+
+
+@pytest.fixture(scope="session")
+def address() -> Iterator[str]:
+    with serving() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    opened = browser.new_page(viewport={"width": 1440, "height": 900})
+    complaints = listen(opened)
+    yield opened
+    opened.close()
+    assert complaints == []
