@@ -27,6 +27,7 @@ _CSS = """<style>
 .kv-teaches li{margin:0 0 .1rem}
 [class*="st-key-card-"] p{line-height:1.4}
 [class*="st-key-links-title-"]{position:relative}
+[class*="st-key-links-title-"] :is(div,a,span,p){position:static!important}
 [class*="st-key-links-title-"] a::after{content:"";position:absolute;inset:0}
 [class*="st-key-links-title-"] a p{font-size:16px}
 </style>"""
