@@ -90,16 +90,7 @@ def test_moving_and_selecting_are_told_without_asking_for_frames(visit: Session)
 def test_another_run_or_visitor_is_gone(visit: Session) -> None:
     assert ask(visit, run="older") == {"gone": True}
     assert CLIENT.post("/stage/nobody/frames", json=asked(visit)).json() == {"gone": True}
-    visit.edit(feed_abort := _abort(visit))
-    assert visit.edits == (feed_abort,)
-
-
-def _abort(visit: Session) -> Any:
-    from pages.ui.edits import Abort
-
-    visit.want(0)
-    assert visit.wait_for(0, 20.0)
-    return Abort(step=1, request=visit.workload.requests[0].id)
+    assert visit.cursor == -1
 
 
 @pytest.mark.parametrize(
