@@ -63,4 +63,4 @@ def test_machine(name: str) -> None:
             if isinstance(kv, Contiguous):
                 assert list(kv._holes()) == list(holes([block.ref_count for block in kv.pool.blocks]))
 
-    run_state_machine_as_test(Machine, settings=settings(max_examples=25, stateful_step_count=30, deadline=None))
+    run_state_machine_as_test(Machine, settings=settings(max_examples=10, stateful_step_count=30, deadline=None))
