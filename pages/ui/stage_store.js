@@ -49,7 +49,7 @@ function question(stage) {
   const until = Math.min(target + (stage.scrubbing ? 0 : stage.ahead), store.end ?? MAX_STEP);
   const steps = [];
   for (let step = target; step <= until; step += 1) if (!isThere(stage, step)) steps.push(step);
-  if (!steps.length && stage.told === target) return null;
+  if (!steps.length && stage.told === target && !stage.offline) return null;
   const near = [stage.shown, target - 1, target, store.newest].map((step) => store.frames.get(step) ?? {});
   return {
     run: data.run,
@@ -80,6 +80,7 @@ async function fetchMissing(stage) {
   }
   for (let body = question(stage); body && !stage.gone; body = question(stage)) {
     const view = viewOf(stage);
+    const wasOffline = stage.offline;
     stage.asked = body.steps;
     try {
       const reply = await ask(stage, body);
@@ -97,7 +98,7 @@ async function fetchMissing(stage) {
         await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
       }
     }
-    if (hasNews(stage)) show(stage);
+    if (wasOffline !== stage.offline || hasNews(stage)) show(stage);
   }
   stage.asking = null;
 }

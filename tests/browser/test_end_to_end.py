@@ -140,7 +140,7 @@ class TestLibraryAndHelp:
         assert box is not None and box["width"] > 300
         page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
         wait_for_step(page, -1)
-        expect(page.get_by_text("Twins in one step").first).to_be_visible()
+        expect(page.get_by_role("combobox", name="Scenario")).to_have_value("Twins in one step")
         page.go_back()
         expect(page.locator(".kv-cover").first).to_be_visible(timeout=20_000)
 

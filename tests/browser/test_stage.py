@@ -116,7 +116,7 @@ def test_play_draws_every_step_and_stops_at_the_end(page: Page, address: str) ->
 def test_pause_stops_at_once(page: Page, address: str) -> None:
     open_step(page, address)
     page.keyboard.press("Space")
-    wait_for_step(page, 1, SLOW_MS)
+    wait_until(page, "stage.shown >= 1")
     page.keyboard.press("Space")
     here = shown(page)
     page.wait_for_timeout(1600)
