@@ -39,16 +39,20 @@ class Tiling:
 
 def default_tiling(shape: Shape) -> Tiling:
     """The largest tile whose K, V and output stay in registers (`offline` watches over it)."""
-    wide = shape.padded_dim * (2 if shape.dtype == torch.float32 else 1)
-    return Tiling() if wide <= 256 else Tiling(num_warps=8)
+    return Tiling() if _half_words(shape) <= 256 else Tiling(num_warps=8)
 
 
 def candidates(shape: Shape) -> list[Tiling]:
     """What `tune` tries: every one compiles without spills on sm_80 and sm_90 (tests/kernels/test_offline.py)."""
     start = default_tiling(shape)
     more = [replace(start, split=256), replace(start, split=1024), replace(start, num_stages=4)]
-    # With eight warps a two-stage pipeline spills (fp32 heads of 256 on sm_90).
-    return [start, *more] if start.num_warps > 4 else [start, *more, replace(start, num_stages=2)]
+    # A two-stage pipeline keeps more in registers: fp32 heads of 128 and 256 then spill on sm_90.
+    return [start, *more] if _half_words(shape) >= 256 else [start, *more, replace(start, num_stages=2)]
+
+
+def _half_words(shape: Shape) -> int:
+    """Half words of a head: what a position of K or V takes in registers."""
+    return shape.padded_dim * (2 if shape.dtype == torch.float32 else 1)
 
 
 def tiling(shape: Shape) -> Tiling:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
+from unittest.mock import create_autospec
 
 import plotly.graph_objects as go
 import pytest
@@ -18,10 +20,11 @@ from tests.pages.fakes import Run, crowd, lanes, pressure, wide
 
 def pool(links: list[tuple[str | None, str | None]], duplicates: dict[str, tuple[int, ...]] | None = None) -> PoolView:
     """Blocks 1, 2 … published as (hash, parent); (None, None) is not published."""
-    hashes = (None, *(digest for digest, _ in links))
-    parents = (None, *(parent for _, parent in links))
-    empty = (0,) * len(hashes)
-    return PoolView(4, empty, empty, hashes, parents, tuple(range(1, len(hashes))), duplicates or {})
+    view = create_autospec(PoolView, instance=True)
+    view.hashes = (None, *(digest for digest, _ in links))
+    view.parents = (None, *(parent for _, parent in links))
+    view.duplicates = duplicates or {}
+    return cast(PoolView, view)
 
 
 def test_every_row_is_a_prefix_of_some_request() -> None:

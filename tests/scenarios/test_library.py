@@ -22,10 +22,10 @@ from scenarios.schema import Exercise, Scenario, Text
 NAMES = (
     "three_requests", "shared_prefix", "middle_hit", "full_hit", "twins", "next_turn", "three_limits",
     "chunked_prefill", "memory_pressure", "swap", "static_batching", "contiguous", "parallel_sampling",
+    "radix_fork", "leaf_heap",
 )  # fmt: skip
 LONG = {"static_batching"}  # hundreds of steps: live on the small model only, on SmolLM2 its beginning
 BEGINNING = 30
-UNANSWERED = {19}  # hash or radix: waits for the radix cache in the engine
 PANELS = {"pool", "tables", "queue", "schedule", "attention", "requests", "laws"}
 MODELS = ("toy", pytest.param("smollm2", marks=pytest.mark.model))
 SAY_LIMIT = {"en": 180, "zh": 90}  # two lines of the step page at 1280 px
@@ -88,9 +88,9 @@ def test_notes_point_at_what_is_there(name: str) -> None:
     assert {answer.step for answer in scenario.answers} <= set(shown)
 
 
-def test_every_question_but_those_on_the_radix_cache_is_answered() -> None:
+def test_every_question_is_answered() -> None:
     answered = {answer.question for name in NAMES for answer in load.load(name).answers}
-    assert answered == set(range(1, 21)) - UNANSWERED
+    assert answered == set(range(1, 21))
 
 
 @pytest.mark.parametrize("name", NAMES)
