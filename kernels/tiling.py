@@ -39,7 +39,7 @@ class Tiling:
 
 def default_tiling(shape: Shape) -> Tiling:
     """The largest tile whose K, V and output stay in registers (`offline` watches over it)."""
-    return Tiling() if _half_words(shape) <= 256 else Tiling(num_warps=8)
+    return Tiling() if _half_words(shape) < 256 else Tiling(num_warps=8)
 
 
 def candidates(shape: Shape) -> list[Tiling]:

@@ -95,8 +95,9 @@ class Rects:
         self._values.append(values)
 
     def trace(self, pattern_color: str = CLEAR, yaxis: str = "y", template: str = "") -> Trace:
+        fill = _compact(self._fill)
         marker: Trace = {
-            "color": _compact(self._fill),
+            "color": fill,
             "line": {"color": _compact(self._line), "width": _compact(self._line_width)},
             "opacity": _compact(self._opacity),
             "cornerradius": self.radius,
@@ -105,8 +106,8 @@ class Rects:
             marker["pattern"] = {
                 "shape": self._pattern,
                 "fgcolor": pattern_color,
-                # Each mark's own fill takes its place; plotly.js warns, slowly, if it has to start from many fills.
-                "bgcolor": pattern_color,
+                # Of many fills each takes this one's place; plotly.js warns, slowly, if it has to start from many.
+                "bgcolor": fill if isinstance(fill, str) else pattern_color,
                 "size": 5,
                 "solidity": 0.3,
                 "fillmode": "overlay",

@@ -16,6 +16,7 @@ from pages.figures.block_tables import block_tables
 from pages.figures.free_queue import free_queue
 from pages.figures.marks import Selection, block_marks
 from pages.figures.pool import pool
+from pages.figures.primitives import Rects
 from pages.figures.schedule import cells, schedule, window
 from pages.ui.text import LANGS, Lang
 from pages.ui.theme import DARK, LIGHT, Palette
@@ -313,3 +314,11 @@ def test_labels_follow_the_language(key: str) -> None:
     english, chinese = (figures(run, cursor, lang=lang)[key] for lang in LANGS)
     assert english != chinese
     assert [len(item["x"]) for item in english["data"]] == [len(item["x"]) for item in chinese["data"]]
+
+
+def test_a_pattern_never_hides_the_fill() -> None:
+    """Plotly.js takes the pattern's background for the fill where all marks have the same one."""
+    rects = Rects("same")
+    for place in range(3):
+        rects.add(place, 0, 1, 1, LIGHT.preempted, pattern="/")
+    assert rects.trace(LIGHT.card)["marker"]["pattern"]["bgcolor"] == LIGHT.preempted
