@@ -81,7 +81,7 @@ def test_pictures_of_changes_are_true(name: str) -> None:
             self.engine = engine_of("changed", **{**base, **VARIANTS[name]})  # type: ignore[arg-type]
             self.watch()
 
-    run_state_machine_as_test(Machine, settings=settings(max_examples=10, stateful_step_count=30, deadline=None))
+    run_state_machine_as_test(Machine, settings=settings(max_examples=5, stateful_step_count=30, deadline=None))
 
 
 def test_pictures_of_forks_are_true() -> None:
