@@ -25,7 +25,7 @@ from pages.ui.chart import chart
 from pages.ui.metrics_table import metrics_table
 from pages.ui.recorded import pick_scenario
 from pages.ui.settings import changes_between, from_link, settings_form, to_link
-from pages.ui.shell import ActivePage, language_switch, menu, shell
+from pages.ui.shell import ActivePage, header
 from pages.ui.text import Lang, listing, plural, t
 from scenarios import load, report
 from scenarios.compare import Changes, Comparison, Contender, compare_recorded
@@ -46,11 +46,7 @@ Pair = tuple[EngineConfig, EngineConfig]
 
 
 def main() -> None:
-    lang = shell(PAGE)
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        menu(PAGE, lang)
-        st.space("stretch")
-        language_switch(lang)
+    lang = header(PAGE)
     view, fresh = link_state.view(PAGE, NAMES)
     view = view or _pair(DEFAULT)
     scenario = pick_scenario(SCENARIO, view, fresh, lang, _changed_scenario)

@@ -13,7 +13,7 @@ if __name__ == "__main__":  # opened by its own address, Streamlit knows only th
 
 from pages.ui.help_messages import TERMS
 from pages.ui.links import focus_of, step_query
-from pages.ui.shell import language_switch, menu, shell, step_link
+from pages.ui.shell import header, step_link
 from pages.ui.text import Lang, t
 from scenarios import load
 from scenarios.schema import QUESTIONS
@@ -57,11 +57,7 @@ _CSS = """<style>
 
 
 def main() -> None:
-    lang = shell("help")
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        menu("help", lang)
-        st.space("stretch")
-        language_switch(lang)
+    lang = header("help")
     st.html(_CSS)
     left, right = st.columns([1.3, 1], gap="large")
     with left:

@@ -14,7 +14,7 @@ if __name__ == "__main__":  # opened by its own address, Streamlit knows only th
 from pages.ui import theme
 from pages.ui.covers import cover
 from pages.ui.links import focus_of, step_query
-from pages.ui.shell import language_switch, menu, shell, step_link
+from pages.ui.shell import header, step_link
 from pages.ui.text import Lang, t
 from scenarios import load
 from scenarios.schema import Scenario
@@ -34,11 +34,7 @@ _CSS = """<style>
 
 
 def main() -> None:
-    lang = shell("library")
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        menu("library", lang)
-        st.space("stretch")
-        language_switch(lang)
+    lang = header("library")
     names = load.library()
     st.html(_CSS)
     st.markdown(f"#### {t('library.title', lang)}")

@@ -23,7 +23,7 @@ from pages.ui.chart import chart
 from pages.ui.metrics_table import metrics_table
 from pages.ui.recorded import pick_scenario
 from pages.ui.settings import changes_between
-from pages.ui.shell import ActivePage, language_switch, menu, shell
+from pages.ui.shell import ActivePage, header
 from pages.ui.text import Lang, t
 from pages.ui.theme import Palette
 from scenarios import load, report
@@ -40,12 +40,8 @@ FIXED: dict[str, object] = {"preemption": "recompute", "batching": "continuous"}
 
 
 def main() -> None:
-    lang = shell(PAGE)
+    lang = header(PAGE)
     palette = theme.palette(st.context.theme.type or "light")
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        menu(PAGE, lang)
-        st.space("stretch")
-        language_switch(lang)
     view, fresh = link_state.view(PAGE, NAMES)
     view = {"scenario": DEFAULT, **view}
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):

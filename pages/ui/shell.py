@@ -62,6 +62,16 @@ def menu(active: ActivePage, lang: Lang) -> None:
         st.page_link(path, label=f"**{label}**" if name == active else label, query_params=query)
 
 
+def header(active: ActivePage) -> Lang:
+    """The head of a page that has nothing of its own in it: settings, menu and language."""
+    lang = shell(active)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        menu(active, lang)
+        st.space("stretch")
+        language_switch(lang)
+    return lang
+
+
 def step_link(label: str, query: dict[str, str], help_text: str | None = None) -> None:
     """A link to a view of the step page; one inside a container whose key begins with "links-" looks like one.
 

@@ -9,11 +9,13 @@ from engine.errors import UserError
 from engine.model import messages as model_messages
 from pages.ui import (
     compare_messages,
+    figure_messages,
     help_messages,
     memory_messages,
     page_messages,
     settings_messages,
     story_messages,
+    why_messages,
 )
 from pages.ui import messages as ui_messages
 from scenarios import messages as scenario_messages
@@ -30,6 +32,8 @@ MESSAGES: Catalogue = {
     **model_messages.MESSAGES,
     **scenario_messages.MESSAGES,
     **ui_messages.MESSAGES,
+    **figure_messages.MESSAGES,
+    **why_messages.MESSAGES,
     **page_messages.MESSAGES,
     **help_messages.MESSAGES,
     **story_messages.MESSAGES,

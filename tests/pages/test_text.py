@@ -10,12 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from pages.ui import messages
+from pages.ui import figure_messages, messages, why_messages
 from pages.ui.text import LANGS, MESSAGES, listing, number, plural, t
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "pages"
-SOURCES = [path for path in [*PAGES.rglob("*.py"), ROOT / "app.py"] if path.exists() and path.name != "messages.py"]
+SOURCES = [
+    path for path in [*PAGES.rglob("*.py"), ROOT / "app.py"] if path.exists() and not path.name.endswith("messages.py")
+]
+CATALOGUE = {**messages.MESSAGES, **figure_messages.MESSAGES, **why_messages.MESSAGES}
 
 
 def fields(text: str) -> set[str]:
@@ -29,9 +32,9 @@ def test_both_languages_with_the_same_parameters(key: str) -> None:
     assert fields(english) == fields(chinese)
 
 
-@pytest.mark.parametrize("key", sorted(messages.MESSAGES))
+@pytest.mark.parametrize("key", sorted(CATALOGUE))
 def test_chinese_is_chinese(key: str) -> None:
-    _, chinese = messages.MESSAGES[key]
+    _, chinese = CATALOGUE[key]
     words = re.sub(r"\{\w*\}|<[^>]*>|\W|\d", "", chinese)
     assert not words or re.search(r"[一-鿿]", chinese), chinese
 
@@ -68,7 +71,7 @@ def test_every_key_used_exists() -> None:
 def test_no_message_lies_unused() -> None:
     sources = "\n".join(path.read_text(encoding="utf-8") for path in SOURCES)
     prefixes = set(re.findall(r"""f["']([a-z_.]+)\{""", sources))
-    for key in messages.MESSAGES:
+    for key in CATALOGUE:
         stem = key.removesuffix(".one").removesuffix(".many")
         literal = f'"{key}"' in sources or f'"{stem}"' in sources
         assert literal or any(key.startswith(prefix) for prefix in prefixes if "." in prefix), key
