@@ -94,7 +94,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "Published hashes: {hashes}, in chains: {heads}; out of any lookup's reach: {stranded}.",
         "已发布的哈希 {hashes} 个，成链 {heads} 条；查找已无法到达的有 {stranded} 个。",
     ),
-    "figure.tree_empty": ("the tree is empty: nothing has been stored yet", "树为空：尚未存入任何内容"),
+    "figure.tree_empty": ("the tree is empty", "树为空"),
     "figure.more_nodes": ("+{n} more nodes", "另有 {n} 个节点"),
     "figure.heap_empty": ("no leaf can be evicted now", "目前没有可淘汰的叶子"),
     "figure.more_leaves": ("+{n} more leaves", "另有 {n} 个叶子"),

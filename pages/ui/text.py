@@ -13,6 +13,7 @@ from pages.ui import (
     help_messages,
     memory_messages,
     page_messages,
+    prefix_messages,
     settings_messages,
     story_messages,
     why_messages,
@@ -40,6 +41,7 @@ MESSAGES: Catalogue = {
     **settings_messages.MESSAGES,
     **compare_messages.MESSAGES,
     **memory_messages.MESSAGES,
+    **prefix_messages.MESSAGES,
 }
 
 
