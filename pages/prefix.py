@@ -161,6 +161,7 @@ def _chains(run: CacheRun, cursor: int, palette: theme.Palette, lang: Lang) -> N
             ("+", palette.new, "legend.new"),
             ("✓", palette.hit, "legend.hit"),
             ("×", palette.evicted, "legend.evicted"),
+            ("−", palette.muted, "legend.freed"),
         ),
         lang,
     )

@@ -80,7 +80,7 @@ def _scenario_choice(lang: Lang) -> str:
         index=options.index(state["scenario"]) if state["scenario"] in options else 0,
         format_func=lambda name: titles[name],
         label_visibility="collapsed",
-        width=330,
+        width=300,
     )
     state["scenario"] = picked
     return picked
