@@ -122,6 +122,7 @@ def _side_by_side(
                 ("■", palette.used, "ruler.legend_usable"),
                 ("▨", palette.shared, "ruler.legend_lost"),
                 ("□", palette.text, "ruler.legend_computed"),
+                ("▩", palette.decode, "ruler.legend_last"),
             ),
             lang,
         )
