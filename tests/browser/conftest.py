@@ -16,7 +16,8 @@ def address() -> Iterator[str]:
         yield running
 
 
-@pytest.fixture(scope="session")
+# Not the whole session: while Playwright's loop runs in this thread, no test after these could run one of its own.
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     with chromium() as running:
         yield running
