@@ -11,7 +11,7 @@ import torch
 from kernels import reference
 from kernels.layout import Scales
 from kernels.masks import visible_positions
-from kernels.recorder import LaunchRecord, walk
+from kernels.recorder import LaunchRecord, Visit, walk
 from kernels.tiling import Tiling
 from tests.kernels import oracle
 from tests.kernels.batches import Batch, every_mask, make_batch, mixed_rows
@@ -36,18 +36,24 @@ def batches() -> dict[str, Batch]:
     }
 
 
+def sum_of(visit: Visit) -> torch.Tensor:
+    """Log-sum-exp of a program's rows after the visit."""
+    assert visit.running_max is not None and visit.running_sum is not None
+    return torch.from_numpy(visit.running_max + np.log(visit.running_sum))
+
+
 def ends(record: LaunchRecord, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
     """(output [T, Hq, D], log-sum-exp [T, Hq]) put together from each program's last visit."""
     group = batch.query.shape[1] // batch.layer.layout.num_kv_heads
     output, sums = torch.zeros(batch.query.shape), torch.full(batch.query.shape[:2], -math.inf)
     for program in record.programs:
         last = record.of(program.place)[-1]
-        assert last.running_max is not None and last.running_sum is not None and last.partial is not None
+        assert last.partial is not None
         tokens = slice(program.first_token, program.end_token)
         heads = slice(program.kv_head * group, (program.kv_head + 1) * group)
         count = program.end_token - program.first_token
         output[tokens, heads] = torch.from_numpy(last.partial).view(count, group, -1)
-        sums[tokens, heads] = torch.from_numpy(last.running_max + np.log(last.running_sum)).view(count, group)
+        sums[tokens, heads] = sum_of(last).view(count, group)
     return output, sums
 
 
@@ -85,10 +91,8 @@ def test_splits_join_to_the_result() -> None:
     for row in range(len(DECODES)):
         for head in range(2):
             last = [record.of(each.place)[-1] for each in record.programs if (each.row, each.kv_head) == (row, head)]
-            sums = torch.stack(
-                [torch.from_numpy(v.running_max + np.log(v.running_sum)) for v in last]  # type: ignore[operator, arg-type]
-            )
-            partial = torch.stack([torch.from_numpy(v.partial) for v in last if v.partial is not None])
+            sums = torch.stack([sum_of(visit) for visit in last])
+            partial = torch.stack([torch.from_numpy(visit.partial) for visit in last if visit.partial is not None])
             joined = (torch.softmax(sums, 0)[..., None] * partial).sum(0)
             assert float((joined - expected[row, head * 3 : head * 3 + 3]).abs().max()) <= 1e-5
 
