@@ -81,7 +81,8 @@ def capture(runner: ModelRunner, requests: Mapping[str, Request], step: Step) ->
     model, device = runner.loaded.model, runner.device
     meta = _metadata(record, requests, runner.config.block_size, device)
     contexts = [tuple(requests[row.request].token_ids[: row.context_len]) for row in record.rows]
-    ids, positions = [], []
+    ids: list[int] = []
+    positions: list[int] = []
     for row, context in zip(record.rows, contexts, strict=True):
         ids += context[row.context_len - row.query_len :]
         positions += range(row.context_len - row.query_len, row.context_len)

@@ -10,11 +10,12 @@ import streamlit as st
 from pages.ui import theme
 from pages.ui.text import LANGS, Lang, t
 
-ActivePage = Literal["step", "compare", "memory", "library", "traces", "help"]
+ActivePage = Literal["step", "compare", "memory", "kernel", "library", "traces", "help"]
 _PAGES: dict[ActivePage, str] = {
     "step": "pages/step.py",
     "compare": "pages/compare.py",
     "memory": "pages/memory.py",
+    "kernel": "pages/kernel.py",
     "library": "pages/library.py",
     "traces": "pages/traces.py",
     "help": "pages/help.py",
