@@ -91,7 +91,9 @@ def _body(source: Source, view: dict[str, str], fresh: bool, lang: Lang) -> None
             layers = len(looked.kept.queries)
             if fresh or LAYER not in state:
                 asked = link_state.whole_number(view.get("layer", ""))
-                state[LAYER] = asked if asked is not None and asked < layers else layers // 2
+                valid = asked is not None and asked < layers
+                state[LAYER] = asked if valid else layers // 2
+                _unless(valid, "layer", view, state[LAYER], lang)
             state[LAYER] = min(state[LAYER], layers - 1)
             layer = st.slider(t("kernel.layer", lang), 0, layers - 1, key=LAYER, width=220)
             shown = launch_view(looked, looked.kept.requests.index(request), layer)
@@ -119,11 +121,12 @@ def _cards(shown: LaunchView, lang: Lang, palette: theme.Palette) -> None:
 
 
 def _step(source: Source, view: dict[str, str], fresh: bool, lang: Lang) -> Looked | None:
-    """The step asked for (a link counts from 1, as the step page's); None if there is nothing to see there, which is then said."""
+    """The step asked for (a link counts from 1, as the step page's). None, and said, if there is nothing to see."""
     state = st.session_state
     if fresh or STEP not in state:
         asked = link_state.whole_number(view.get("step", ""))
         state[STEP] = asked - 1 if asked else state.get(STEP, DEFAULT_STEP)
+        _unless(bool(asked), "step", view, state[STEP] + 1, lang)
     state[STEP] = min(max(0, int(state[STEP])), MAX_STEPS - 1)
     wanted = int(st.number_input(t("kernel.step", lang), 0, MAX_STEPS - 1, key=STEP, width=130))
     try:
@@ -143,6 +146,7 @@ def _request(looked: Looked, view: dict[str, str], fresh: bool, lang: Lang) -> s
         state[REQUEST] = view.get("request")
     if state.get(REQUEST) not in options:
         state[REQUEST] = options[0]
+        _unless(not fresh, "request", view, options[0], lang)
     picked: str = st.selectbox(t("kernel.request", lang), options, key=REQUEST, width=150)
     return picked
 
@@ -158,10 +162,17 @@ def _program(shown: LaunchView, view: dict[str, str], fresh: bool, lang: Lang) -
         state[key] = tuple(parts)
     if state.get(key) not in places:
         state[key] = shown.newest
+        _unless(not fresh, "program", view, ".".join(map(str, shown.newest)), lang)
     picked: tuple[int, int, int] = st.selectbox(
         t("kernel.program", lang), places, key=key, format_func=lambda place: labels[place], width=300
     )
     return picked
+
+
+def _unless(valid: bool, name: str, view: dict[str, str], shown: object, lang: Lang) -> None:
+    """What a link asks for and is not there gives way, with a sentence."""
+    if not valid and view.get(name):
+        st.toast(t("kernel.bad_link", lang, name=name, value=view[name], shown=shown))
 
 
 def _headline(shown: LaunchView, lang: Lang) -> str:

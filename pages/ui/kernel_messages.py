@@ -19,6 +19,10 @@ MESSAGES: dict[str, tuple[str, str]] = {
     ),
     "kernel.running": ("Running the engine up to this step …", "正在运行引擎到这一步……"),
     "kernel.over": ("The run is over: its last step is {step}.", "运行已结束：最后一步是第 {step} 步。"),
+    "kernel.bad_link": (
+        "The link's {name} is {value}, which is not there; the page shows {shown}.",
+        "链接中的 {name} 为 {value}，并不存在；页面改用 {shown}。",
+    ),
     "kernel.no_step": (
         "This run has no step yet; choose a scenario with requests.",
         "此运行还没有步；请选择有请求的场景。",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from statistics import median
 from typing import Any
@@ -106,6 +106,7 @@ def _mask(shown: LaunchView, palette: Palette, lang: Lang) -> None:
     length, query = int(shown.meta.seq_lens[0]), shown.meta.max_query_len
     with left:
         kinds = [kind for kind in MaskKind if kind is not MaskKind.TREE or 1 < query <= MAX_TREE_TOKENS]
+        _keep_possible("kernel-mask-kind", kinds)
         kind = st.radio(
             t("kernel.mask_kind", lang), kinds, format_func=lambda each: t(f"kernel.mask_{each.name.lower()}", lang),
             key="kernel-mask-kind",
@@ -128,6 +129,12 @@ def _mask(shown: LaunchView, palette: Palette, lang: Lang) -> None:
             t("kernel.mask_note", lang, seen=int(visible.sum()), total=visible.numel(), kv=_bytes(work.kv_bytes),
               own=_bytes(own.kv_bytes))
         )  # fmt: skip
+
+
+def _keep_possible(key: str, options: Collection[object]) -> None:
+    """What was chosen for another launch may not exist for this one."""
+    if st.session_state.get(key) not in options:
+        st.session_state.pop(key, None)
 
 
 def masked(meta: AttentionMetadata, kind: MaskKind, size: int) -> AttentionMetadata:
@@ -204,6 +211,7 @@ def _wrong(shown: LaunchView, palette: Palette, lang: Lang) -> None:
     left, right = st.columns([0.45, 0.55], gap="medium")
     possible = possible_faults(shown)
     with left:
+        _keep_possible("kernel-fault", possible)
         fault = st.radio(
             t("kernel.fault", lang), list(possible), format_func=lambda each: t(f"kernel.fault_{each}", lang),
             key="kernel-fault",
