@@ -13,18 +13,20 @@ if __name__ == "__main__":  # opened by its own address, Streamlit knows only th
 from engine.errors import UserError
 from engine.model.load import LoadedModel
 from pages.ui import link_state, theme
+from pages.ui.edits import Configure, configured
 from pages.ui.kernel_panels import TABS, grid_card, walk_card
 from pages.ui.launch_view import LaunchView, launch_view
 from pages.ui.launches import LAUNCHES, Looked, Source
 from pages.ui.model_choice import model_choice, use_model
 from pages.ui.session import MAX_STEPS, REGISTRY
+from pages.ui.settings import changes_between, from_link, to_link
 from pages.ui.shell import ActivePage, language_switch, menu, shell, visitor
 from pages.ui.text import Lang, t
 from pages.ui.workload import scenario_workload
 from scenarios import load
 
 PAGE: ActivePage = "kernel"
-NAMES = ("scenario", "model", "step", "request", "layer", "program")
+NAMES = ("scenario", "model", "cfg", "step", "request", "layer", "program")
 DEFAULT, DEFAULT_STEP = "three_requests", 2
 MINE = ""  # in place of a scenario's name: the run of the step page, with what was changed by hand
 SCENARIO, STEP, REQUEST, LAYER = "kernel-scenario", "kernel-step", "kernel-request", "kernel-layer"
@@ -41,7 +43,8 @@ def main() -> None:
         language_switch(lang)
     loaded = use_model(choice, lang)
     try:
-        source = _source(scenario, choice, loaded)
+        cfg = view.get("cfg", "") if scenario == view.get("scenario") else ""
+        source = _source(scenario, choice, loaded, cfg, lang)
     except UserError as error:
         st.error(t(error.key, lang, **error.params))
         return
@@ -54,7 +57,9 @@ def _scenario(view: dict[str, str], fresh: bool, lang: Lang) -> str:
     options = [*([MINE] if session is not None else []), *load.library()]
     state = st.session_state
     if fresh or state.get(SCENARIO) not in options:
-        asked = view.get("scenario", options[0] if session is not None else DEFAULT)
+        # Who comes back from the step page wants what is there now.
+        usual = options[0] if session is not None and not fresh else view.get("scenario", DEFAULT)
+        asked = view.get("scenario", usual) if fresh else usual
         if asked not in options:
             st.toast(t("page.no_scenario", lang, name=asked))
             asked = DEFAULT
@@ -71,11 +76,18 @@ def _scenario(view: dict[str, str], fresh: bool, lang: Lang) -> str:
     return picked
 
 
-def _source(scenario: str, choice: str, loaded: LoadedModel) -> Source:
+def _source(scenario: str, choice: str, loaded: LoadedModel, cfg: str, lang: Lang) -> Source:
+    """The visitor's run, or a scenario with the settings of the link that brought it; raises UserError."""
     session = REGISTRY.find(visitor())
     if scenario == MINE and session is not None:
         return Source(session.workload, session.edits)
-    return Source(scenario_workload(scenario or DEFAULT, choice, loaded))
+    workload = scenario_workload(scenario or DEFAULT, choice, loaded)
+    changes: dict[str, object] = {}
+    try:
+        changes = changes_between(workload.config, from_link(cfg, workload.config, loaded.spec))
+    except UserError as error:
+        st.toast(t("settings.bad_link", lang, reason=t(error.key, lang, **error.params)))
+    return Source(workload, (Configure(changes=changes),) if changes else ())
 
 
 @st.fragment
@@ -100,13 +112,18 @@ def _body(source: Source, view: dict[str, str], fresh: bool, lang: Lang) -> None
             place = _program(shown, view, fresh, lang)
             shown = shown.with_program(place)
     link_state.show(PAGE, {
-        "scenario": view["scenario"] or source.workload.scenario or "", "model": view["model"],
+        "scenario": view["scenario"] or source.workload.scenario or "", "model": view["model"], "cfg": _cfg(source),
         "step": str(looked.step.index + 1), "request": request, "layer": str(layer),
         "program": ".".join(map(str, place)),
     })  # fmt: skip
     with LAUNCHES.lock:
         st.caption(_headline(shown, lang))
         _cards(shown, lang, palette)
+
+
+def _cfg(source: Source) -> str:
+    base = source.workload.config
+    return to_link(changes_between(base, configured(source.workload, source.edits)))
 
 
 def _cards(shown: LaunchView, lang: Lang, palette: theme.Palette) -> None:

@@ -214,7 +214,7 @@ def test_every_control_is_in_the_link() -> None:
     ],
 )
 def test_nonsense_in_a_kernel_link_is_a_sentence(query: dict[str, str]) -> None:
-    page = open_page(PAGE, **query)
+    page = open_page(PAGE, **{"scenario": "three_requests", **query})
     assert not page.exception and not page.error
     assert len(page.toast) == 1
     assert player_data(page)["frames"]
@@ -234,3 +234,23 @@ def test_a_choice_that_the_next_launch_lacks_gives_way() -> None:
     page.number_input[0].set_value(1).run()  # decode: one token is no tree
     assert not page.exception
     assert page.radio(key="kernel-mask-kind").value is MaskKind.CAUSAL
+
+
+def test_settings_of_a_link_hold_for_its_scenario_only() -> None:
+    page = open_page(PAGE, scenario="three_requests", cfg="block_size:4,num_blocks:40", step="2")
+    assert page.query_params["cfg"] == "block_size:4,num_blocks:40"
+    assert any("of 4" in each.value for each in page.caption)
+    page.selectbox(key="kernel-scenario").set_value("shared_prefix").run()
+    assert not page.exception
+    assert "cfg" not in page.query_params
+
+
+def test_the_step_pages_run_is_the_first_choice_with_its_step_and_request() -> None:
+    page = open_page(scenario="shared_prefix", step="4", select="request:A")
+    page.switch_page(PAGE)
+    page.query_params.clear()  # the menu's link says nothing of them
+    page.run()
+    assert not page.exception
+    assert page.selectbox(key="kernel-scenario").value == ""
+    assert page.number_input[0].value == 3
+    assert page.selectbox(key="kernel-request").value == "A"
