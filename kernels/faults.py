@@ -17,7 +17,8 @@ Launch = tuple[KVLayer, AttentionMetadata]
 class Fault(StrEnum):
     """What is spoilt."""
 
-    SWAPPED = "swapped"  # two entries of the block table change places
+    SWAPPED = "swapped"  # two entries of full blocks change places
+    SWAPPED_TAIL = "swapped_tail"  # an entry changes places with that of the part-filled block
     FOREIGN = "foreign"  # an entry names a block of somebody else, or a free one
     PAST_END = "past_end"  # the length is too long: slots are read that nobody wrote
     POISONED_TAIL = "poisoned_tail"  # the slots behind the end hold NaN

@@ -138,7 +138,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     ),
     "kernel.delta": ("max |Δ|", "最大 |Δ|"),
     "kernel.fault": ("Spoil", "破坏"),
-    "kernel.fault_swapped": ("two entries change places", "两个表项互换"),
+    "kernel.fault_swapped": ("two full blocks' entries change places", "两个满块的表项互换"),
+    "kernel.fault_swapped_tail": ("the first and the part-filled entry change places", "第一个与未满块的表项互换"),
     "kernel.fault_foreign": ("an entry names another block", "表项指向别的块"),
     "kernel.fault_past_end": ("read one slot past the end", "多读一个槽位"),
     "kernel.fault_poisoned_tail": ("NaN behind the end", "末尾之后填 NaN"),
@@ -146,6 +147,10 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "kernel.did_swapped": (
         "Logical blocks {one} and {other} of the table change places: #{first} ⇄ #{second}.",
         "块表中逻辑块 {one} 与 {other} 互换：#{first} ⇄ #{second}。",
+    ),
+    "kernel.did_swapped_tail": (
+        "Logical blocks {one} and {other} change places: #{first} ⇄ #{second}; the slots nobody wrote hold NaN.",
+        "逻辑块 {one} 与 {other} 互换：#{first} ⇄ #{second}；没人写过的槽位填 NaN。",
     ),
     "kernel.did_foreign": (
         "Logical block {entry} is looked for in #{block} ({whose}) in place of #{own}.",
@@ -175,10 +180,13 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "**✗ 输出改变**：最大 |Δ| = {largest}，在查询令牌 {token}、头 {head}。",
     ),
     "kernel.why_swapped": (
-        "Keys carry their positions and softmax sums over a set: a decode step does not mind the order of full blocks. "
-        "It does mind where the part-filled block stands, and a prefill's causal mask goes by position.",
-        "键自带位置信息，softmax 对集合求和：解码步不在乎满块的顺序；但在乎未满块所在的位置，"
-        "而预填充的因果掩码按位置判断。",
+        "Keys carry their positions and softmax sums over a set: a decode step does not mind the order of full "
+        "blocks. A prefill does: its causal mask goes by position.",
+        "键自带位置信息，softmax 对集合求和：解码步不在乎满块的顺序。预填充则在乎：其因果掩码按位置判断。",
+    ),
+    "kernel.why_swapped_tail": (
+        "The part-filled block now stands where a full one is expected, so slots are read that nobody wrote.",
+        "未满的块现在处在应为满块的位置，于是读取了没人写过的槽位。",
     ),
     "kernel.why_foreign": (
         "Attention reads whatever lies there. Nothing crashes and the text goes astray, which is why table entries are "

@@ -245,9 +245,14 @@ def possible_faults(shown: LaunchView) -> dict[Fault, Faulty]:
     count, room = -(-length // size), -length % size
     table = shown.meta.block_table[0, :count].tolist()
     found: dict[Fault, Faulty] = {}
-    if count > 1:
+    if length >= 2 * size:
         found[Fault.SWAPPED] = (
-            faults.swap_entries(launch, 0, count - 1),
+            faults.swap_entries(launch, 0, 1),
+            {"one": 0, "other": 1, "first": table[0], "second": table[1]},
+        )
+    if count > 1 and room:
+        found[Fault.SWAPPED_TAIL] = (
+            faults.swap_entries(faults.poison_tail(launch), 0, count - 1),
             {"one": 0, "other": count - 1, "first": table[0], "second": table[-1]},
         )
     others = {visit.physical_block for visit in shown.batch.visits if visit.row != shown.row}

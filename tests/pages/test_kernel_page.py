@@ -111,7 +111,11 @@ def test_faults_come_out_as_their_sentences_say(launches: Launches, workload: Wo
     assert came[Fault.POISONED_TAIL] == 0.0
     assert came[Fault.PAST_END] != came[Fault.PAST_END] and came[Fault.POISONED_SLOT] != came[Fault.POISONED_SLOT]
     assert not came[Fault.FOREIGN] <= 1e-3
-    assert not came[Fault.SWAPPED] <= 1e-3
+    assert came[Fault.SWAPPED_TAIL] != came[Fault.SWAPPED_TAIL]
+    assert came[Fault.SWAPPED] <= 1e-5  # decode: softmax sums over a set
+    prefill = view(launches, workload, 0, "A")
+    swapped, _ = possible_faults(prefill)[Fault.SWAPPED]
+    assert difference(prefill.rerun(*swapped), prefill.output).largest > 1e-3
 
 
 @pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
