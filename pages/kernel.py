@@ -90,7 +90,6 @@ def _source(scenario: str, choice: str, loaded: LoadedModel, cfg: str, lang: Lan
     return Source(workload, (Configure(changes=changes),) if changes else ())
 
 
-@st.fragment
 def _body(source: Source, view: dict[str, str], fresh: bool, lang: Lang) -> None:
     state = st.session_state
     palette = theme.palette(st.context.theme.type or "light")
