@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 90
 # On a cold link to a page Streamlit's own client asks below that page first, to find out where the app's root is.
-PROBE = re.compile(r"/(step|compare|memory|library|traces|help)/_stcore/(health|host-config)$")
+PROBE = re.compile(r"/(step|compare|memory|kernel|prefix|library|traces|help)/_stcore/(health|host-config)$")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 CHROMIUM_FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",

@@ -18,7 +18,7 @@ SLOW_MS = 60_000
 
 def drawn(page: Page) -> str:
     """The marked logical block in the picture."""
-    return page.locator(".kv-player-chart .textpoint").filter(has_text="▼").inner_text()
+    return page.locator(".kv-player-chart .textpoint").filter(has_text="▼").text_content() or ""
 
 
 def test_walk_along_the_block_table(page: Page, address: str) -> None:
