@@ -78,7 +78,7 @@ def eviction_heap(state: HeapState, selection: Selection | None, palette: Palett
         ys += [above_y, y, None]
     return {
         "data": [
-            lines("links", xs, ys, palette.line, width=1.5),
+            lines("links", xs, ys, palette.muted, width=1.5),
             _nodes(shown, columns, turn, palette, lang),
             ids.trace(),
             cells.trace(),

@@ -18,6 +18,7 @@ MAX_ROWS = 14
 MAX_DEPTH = 7
 LABEL_CHARACTERS = 16
 MIN_CHARACTERS = 4  # a column never gets narrower than this
+MIN_WIDTH = 30  # characters across, so that a small tree stays together
 NODE_PX = {"large": 21, "small": 15}
 
 Labeller = Callable[[Sequence[int]], str]
@@ -93,7 +94,7 @@ def radix_tree(
     words = Texts("words", 12.5, palette.sans, "middle right")
     for item in shown:
         if item.depth:
-            labels.add(x[item.depth - 1] + 0.6, item.y, texts[item.node.id], palette.text, ref=node_ref(item.node.id))
+            labels.add(x[item.depth - 1] + 1.1, item.y, texts[item.node.id], palette.text, ref=node_ref(item.node.id))
         if item.node.lock_ref and item.depth:
             ink = palette.on_shared if item.node.lock_ref > 1 else palette.on_used
             locks.add(x[item.depth], item.y, str(item.node.lock_ref), ink)
@@ -103,7 +104,7 @@ def radix_tree(
         words.add(0, rows - 0.4, t("figure.more_nodes", lang, n=len(placed) - len(shown)), palette.muted)
     return {
         "data": [
-            _edges("edges", [item for item in shown if item.depth], x, palette.line, 2),
+            _edges("edges", [item for item in shown if item.depth], x, palette.muted, 1.6),
             _edges(
                 "matched path", [item for item in shown if item.depth and item.node.id in matched], x, palette.new, 4
             ),
@@ -115,7 +116,9 @@ def radix_tree(
             labels.trace(),
             words.trace(),
         ],
-        "layout": layout(palette, hidden_axis(-0.8, max(x) + 0.8), hidden_axis(rows, -0.5), (8, 8, 2, 4)),
+        "layout": layout(
+            palette, hidden_axis(-0.8, max(MIN_WIDTH, max(x)) + 0.8), hidden_axis(rows, -0.5), (8, 8, 2, 4)
+        ),
     }
 
 

@@ -7,10 +7,12 @@ from typing import Any
 
 from engine.events import Event
 from engine.metrics import measure
+from engine.waits import waits
 from pages.figures.attention import attention, attention_alt
 from pages.figures.batch import batch, batch_alt
 from pages.figures.block_tables import MAX_ROWS, block_tables, relevant
 from pages.figures.eviction_heap import eviction_heap, heap_state, heap_words
+from pages.figures.fairness import fairness, fairness_alt
 from pages.figures.free_queue import free_queue
 from pages.figures.hash_chains import chains_alt, hash_chains
 from pages.figures.latency import clock_label, latency, latency_alt
@@ -162,6 +164,22 @@ def latency_panel(scene: Scene) -> Json:
             chip("legend.first_token", palette.used, lang),
             chip("legend.gap", palette.decode, lang),
             chip("legend.largest_gap", palette.preempted, lang, hatch=palette.card),
+        ],
+    }
+
+
+def fairness_panel(scene: Scene) -> Json:
+    """Counted in steps, on no clock."""
+    lang, palette = scene.lang, scene.palette
+    found = waits(scene.steps[: scene.cursor + 1])
+    return {
+        "sub": t("panel.fairness_sub", lang),
+        "figure": fairness(found, scene.cursor, scene.selection, palette, lang),
+        "alt": fairness_alt(found, lang),
+        "legend": [
+            chip("legend.waits", palette.accent, lang, thin=True),
+            chip("legend.longest", palette.evicted, lang),
+            chip("legend.preempted", palette.preempted, lang, hatch=palette.card),
         ],
     }
 

@@ -17,6 +17,7 @@ from pages.ui import panels
 from pages.ui.figure_panels import (
     batch_panel,
     chains_panel,
+    fairness_panel,
     heap_panel,
     kernel_panel,
     latency_panel,
@@ -67,6 +68,7 @@ PANELS: tuple[Panel, ...] = (
     Panel("schedule", "schedule", "figure", schedule_panel),
     Panel("batch", "schedule", "figure", batch_panel),
     Panel("latency", "schedule", "figure", latency_panel),
+    Panel("fairness", "schedule", "figure", fairness_panel),
     Panel("why", "why", "sentences", _why),
     Panel("story", "why", "sentences", _story),
     Panel("kernel", "kernel", "kernel", kernel_panel),

@@ -14,6 +14,7 @@ from pages.ui import (
     kernel_messages,
     memory_messages,
     page_messages,
+    prefix_messages,
     settings_messages,
     story_messages,
     why_messages,
@@ -42,6 +43,7 @@ MESSAGES: Catalogue = {
     **compare_messages.MESSAGES,
     **memory_messages.MESSAGES,
     **kernel_messages.MESSAGES,
+    **prefix_messages.MESSAGES,
 }
 
 

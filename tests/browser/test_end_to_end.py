@@ -15,7 +15,7 @@ pytestmark = [
     pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine (Debian: apt install chromium)"),
 ]
 TRACES = Path(__file__).parents[1] / "traces"
-PAGES = ("/", "/step", "/compare", "/memory", "/kernel", "/library", "/traces", "/help")
+PAGES = ("/", "/step", "/compare", "/memory", "/prefix", "/kernel", "/library", "/traces", "/help")
 
 
 def press(page: Page, key: str, times: int = 1) -> None:
