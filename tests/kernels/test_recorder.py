@@ -9,31 +9,11 @@ import pytest
 import torch
 
 from kernels import reference
-from kernels.layout import Scales
 from kernels.masks import visible_positions
 from kernels.recorder import LaunchRecord, walk
-from kernels.tiling import Tiling
 from tests.kernels import oracle
-from tests.kernels.batches import Batch, every_mask, make_batch, mixed_rows
-
-DECODES = [(70, 1), (3, 1), (40, 1), (31, 1)]
-
-
-def written(batch: Batch) -> Batch:
-    reference.write_kv(batch.new_key, batch.new_value, batch.layer, batch.meta.slot_mapping)
-    return batch
-
-
-def batches() -> dict[str, Batch]:
-    rows = mixed_rows(4)
-    return {
-        "mixed": make_batch(rows, (9, 3, 64), 4),
-        "masks": make_batch(rows, (9, 3, 64), 4, masks=every_mask(rows)),
-        "rules": make_batch(rows, (5, 1, 96), 4, soft_cap=3.0, alibi=True),
-        "decode": make_batch(DECODES, (6, 2, 80), 16, masks=every_mask(DECODES)),
-        "long chunk": make_batch([(9, 40), (0, 17)], (9, 3, 64), 3),
-        "int8": make_batch(rows, (9, 3, 64), 4, kv_dtype=torch.int8, scales=Scales.TOKEN_HEAD),
-    }
+from tests.kernels.batches import Batch, every_mask, make_batch
+from tests.kernels.records import DECODES, SPLIT, batches, written
 
 
 def ends(record: LaunchRecord, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
@@ -79,7 +59,7 @@ def test_every_visit_is_the_block_tables(name: str) -> None:
 def test_splits_join_to_the_result() -> None:
     """Flash-Decoding: each split counts by its exponential of sums."""
     batch = written(make_batch(DECODES, (6, 2, 80), 4))
-    record = walk(batch.query, batch.layer, batch.meta, batch.rule, Tiling(tile=16, split=32))
+    record = walk(batch.query, batch.layer, batch.meta, batch.rule, SPLIT)
     assert record.grid == (len(DECODES) // 5 + len(DECODES), 2, 3)
     expected = batch.expected()
     for row in range(len(DECODES)):
