@@ -129,7 +129,7 @@ def record(
 def buffers_for(query: Tensor, layer: KVLayer, meta: AttentionMetadata, chosen: Tiling | None = None) -> RecordBuffers:
     """Buffers for one launch."""
     num_heads, num_kv_heads = query.shape[1], layer.layout.num_kv_heads
-    grid = grid_of(meta, num_heads, num_kv_heads, chosen or _tiling_of(query, layer))
+    grid = grid_of(meta, num_heads, num_kv_heads, chosen or tiling_of(query, layer))
     _, block_m = rows_per_program(num_heads // num_kv_heads)
     return RecordBuffers.allocate(grid, -(-meta.max_seq_len // meta.block_size), block_m, query.device)
 
@@ -139,7 +139,7 @@ def read_buffers(
 ) -> LaunchRecord:
     """What a launch left in its buffers; waits for the device."""
     group = query.shape[1] // layer.layout.num_kv_heads
-    grid, programs = plan(meta, query.shape[1], layer.layout.num_kv_heads, chosen or _tiling_of(query, layer))
+    grid, programs = plan(meta, query.shape[1], layer.layout.num_kv_heads, chosen or tiling_of(query, layer))
     number = {program.place: at for at, program in enumerate(programs)}
     blocks, lanes = buffers.block.cpu().numpy(), buffers.lanes.cpu().numpy()
     maxima, sums = buffers.running_max.cpu().numpy(), buffers.running_sum.cpu().numpy()
@@ -161,7 +161,8 @@ def read_buffers(
     return LaunchRecord("kernel", grid, tuple(programs), tuple(visits))
 
 
-def _tiling_of(query: Tensor, layer: KVLayer) -> Tiling:
+def tiling_of(query: Tensor, layer: KVLayer) -> Tiling:
+    """The one a launch takes when none is given."""
     return tiling(Shape(query.shape[1] // layer.layout.num_kv_heads, query.shape[2], query.dtype))
 
 
@@ -219,7 +220,7 @@ def walk(
     query: Tensor, layer: KVLayer, meta: AttentionMetadata, rule: ScoreRule, chosen: Tiling | None = None
 ) -> LaunchRecord:
     """The launch in torch: the same programs read the same blocks. Arguments as `reference.paged_attention`."""
-    grid, programs = plan(meta, query.shape[1], layer.layout.num_kv_heads, chosen or _tiling_of(query, layer))
+    grid, programs = plan(meta, query.shape[1], layer.layout.num_kv_heads, chosen or tiling_of(query, layer))
     visits = [visit for program in programs for visit in _walk_program(program, query, layer, meta, rule)]
     return LaunchRecord("twin", grid, tuple(programs), tuple(visits))
 
