@@ -9,10 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kernels.errors import KernelError
-from kernels.sanitizer import SENTENCES, Rights, Why, watch
+from kernels.layout import CacheLayout, Order
+from kernels.sanitizer import SENTENCES, Rights, Why, _Region, watch
 from tests.kernels.batches import make_batch
 
 pytest.importorskip("triton", reason="triton has wheels for Linux only")
@@ -92,6 +94,18 @@ def test_a_store_outside_the_output_is_not_done(watched: dict[str, Any]) -> None
 
 def test_the_interpreter_is_left_as_it_was(watched: dict[str, Any]) -> None:
     assert watched["gone"] is True
+
+
+def test_another_layers_numbers_are_outside_a_layers_tensor() -> None:
+    """With all layers of a block side by side, a layer's blocks have gaps between them."""
+    layer = CacheLayout(2, 3, 4, 2, 8, order=Order.BLSH).allocate().layer(0)
+    block, slot, head, _ = layer.key.stride()
+    at = np.array([0, slot, block + 3 * slot + head + 7, 4 * slot, 3 * block, -1]) * 4
+    inside, index = _Region("key_cache_ptr", layer.key).locate(at + layer.key.data_ptr())
+    assert inside.tolist() == [True, True, True, False, False, False]
+    assert [axis[:3].tolist() for axis in index] == [[0, 0, 1], [0, 1, 3], [0, 0, 1], [0, 0, 7]]
+    inside, _ = _Region("key_cache_ptr", layer.key).locate(np.array([2]) + layer.key.data_ptr())
+    assert not inside.any()
 
 
 def test_rights_come_from_right_metadata() -> None:
