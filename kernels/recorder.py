@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from kernels.errors import KernelError
 from kernels.layout import KVLayer
 from kernels.masks import visible_positions
 from kernels.metadata import AttentionMetadata, MaskKind, ScoreRule
@@ -78,12 +80,106 @@ class LaunchRecord:
         return tuple(visit for visit in self.visits if visit.place == place)
 
 
+@dataclass(frozen=True, slots=True)
+class RecordBuffers:
+    """Where the kernel writes under RECORD, by program (x, y, z of the grid) and logical block.
+
+    block [x, y, z, blocks] int64, -1 where nothing was visited; lanes [x, y, z, blocks] int32; running_max,
+    running_sum [x, y, z, blocks, BLOCK_M] float32, not written where nothing was visited.
+    """
+
+    block: Tensor
+    lanes: Tensor
+    running_max: Tensor
+    running_sum: Tensor
+
+    @classmethod
+    def allocate(
+        cls, grid: tuple[int, int, int], blocks: int, block_m: int, device: torch.device | str
+    ) -> RecordBuffers:
+        """For a launch of this grid whose longest row has `blocks` blocks."""
+        return cls(
+            torch.full((*grid, blocks), -1, dtype=torch.int64, device=device),
+            torch.zeros((*grid, blocks), dtype=torch.int32, device=device),
+            *(torch.empty((*grid, blocks, block_m), device=device) for _ in range(2)),
+        )
+
+
+def record(
+    query: Tensor,
+    layer: KVLayer,
+    meta: AttentionMetadata,
+    rule: ScoreRule,
+    lse: Tensor | None = None,
+    chosen: Tiling | None = None,
+) -> tuple[Tensor, LaunchRecord]:
+    """(output, what the kernel wrote down), launched with RECORD; arguments as `paged_attention.paged_attention`.
+
+    On CPU tensors in Triton's interpreter only. Raises KernelError where triton is missing.
+    """
+    if find_spec("triton") is None:
+        raise KernelError("triton", "is not installed here (it has wheels for Linux only)")
+    from kernels.paged_attention import paged_attention
+
+    buffers = buffers_for(query, layer, meta, chosen)
+    output = paged_attention(query, layer, meta, rule, lse, chosen, buffers)
+    return output, read_buffers(buffers, query, layer, meta, chosen)
+
+
+def buffers_for(query: Tensor, layer: KVLayer, meta: AttentionMetadata, chosen: Tiling | None = None) -> RecordBuffers:
+    """Buffers for one launch."""
+    num_heads, num_kv_heads = query.shape[1], layer.layout.num_kv_heads
+    grid = grid_of(meta, num_heads, num_kv_heads, chosen or tiling_of(query, layer))
+    _, block_m = rows_per_program(num_heads // num_kv_heads)
+    return RecordBuffers.allocate(grid, -(-meta.max_seq_len // meta.block_size), block_m, query.device)
+
+
+def read_buffers(
+    buffers: RecordBuffers, query: Tensor, layer: KVLayer, meta: AttentionMetadata, chosen: Tiling | None = None
+) -> LaunchRecord:
+    """What a launch left in its buffers; waits for the device."""
+    group = query.shape[1] // layer.layout.num_kv_heads
+    grid, programs = plan(meta, query.shape[1], layer.layout.num_kv_heads, chosen or tiling_of(query, layer))
+    number = {program.place: at for at, program in enumerate(programs)}
+    blocks, lanes = buffers.block.cpu().numpy(), buffers.lanes.cpu().numpy()
+    maxima, sums = buffers.running_max.cpu().numpy(), buffers.running_sum.cpu().numpy()
+    written: dict[tuple[int, int, int], list[int]] = {}
+    for x, y, z, logical in np.argwhere(blocks >= 0).tolist():
+        written.setdefault((x, y, z), []).append(logical)
+    visits = []
+    # A program that visited a block, but by `plan` has nothing to do, is a KeyError here.
+    for place in sorted(written, key=number.__getitem__):
+        program = programs[number[place]]
+        rows = (program.end_token - program.first_token) * group
+        visits += [
+            Visit(
+                place, program.row, order, logical, int(blocks[place][logical]), int(lanes[place][logical]),
+                maxima[place][logical, :rows], sums[place][logical, :rows],
+            )
+            for order, logical in enumerate(written[place])
+        ]  # fmt: skip
+    return LaunchRecord("kernel", grid, tuple(programs), tuple(visits))
+
+
+def tiling_of(query: Tensor, layer: KVLayer) -> Tiling:
+    """The one a launch takes when none is given."""
+    return tiling(Shape(query.shape[1] // layer.layout.num_kv_heads, query.shape[2], query.dtype))
+
+
+def grid_of(meta: AttentionMetadata, num_heads: int, num_kv_heads: int, chosen: Tiling) -> tuple[int, int, int]:
+    """(tiles, KV heads, splits) of `paged_attention.launches`; some of its programs may have nothing to do."""
+    block_q, _ = rows_per_program(num_heads // num_kv_heads)
+    splits = -(-meta.max_seq_len // chosen.split) if meta.is_decode else 1
+    return meta.num_tokens // block_q + meta.num_seqs, num_kv_heads, splits
+
+
 def plan(
     meta: AttentionMetadata, num_heads: int, num_kv_heads: int, chosen: Tiling
 ) -> tuple[tuple[int, int, int], list[Program]]:
     """(grid, programs with something to do) of `paged_attention.launches`, from the metadata alone."""
     block_q, _ = rows_per_program(num_heads // num_kv_heads)
-    splits = -(-meta.max_seq_len // chosen.split) if meta.is_decode else 1
+    grid = grid_of(meta, num_heads, num_kv_heads, chosen)
+    splits = grid[2]
     split_size = chosen.split if splits > 1 else 0
     starts, seq_lens = meta.query_start_loc.tolist(), meta.seq_lens.tolist()
     programs: list[Program] = []
@@ -98,7 +194,7 @@ def plan(
                     if begin < seq_len:
                         place = (starts[row] // block_q + row + tile, head, split)
                         programs.append(Program(place, row, *tokens, max(first, begin), min(stop, end)))
-    return (meta.num_tokens // block_q + meta.num_seqs, num_kv_heads, splits), programs
+    return grid, programs
 
 
 def _reach(meta: AttentionMetadata, row: int, seq_len: int, position: int, block_q: int) -> tuple[int, int]:
@@ -124,9 +220,7 @@ def walk(
     query: Tensor, layer: KVLayer, meta: AttentionMetadata, rule: ScoreRule, chosen: Tiling | None = None
 ) -> LaunchRecord:
     """The launch in torch: the same programs read the same blocks. Arguments as `reference.paged_attention`."""
-    num_heads, num_kv_heads = query.shape[1], layer.layout.num_kv_heads
-    shape = Shape(num_heads // num_kv_heads, query.shape[2], query.dtype)
-    grid, programs = plan(meta, num_heads, num_kv_heads, chosen or tiling(shape))
+    grid, programs = plan(meta, query.shape[1], layer.layout.num_kv_heads, chosen or tiling_of(query, layer))
     visits = [visit for program in programs for visit in _walk_program(program, query, layer, meta, rule)]
     return LaunchRecord("twin", grid, tuple(programs), tuple(visits))
 

@@ -9,37 +9,11 @@ import pytest
 import torch
 
 from kernels import reference
-from kernels.layout import Scales
 from kernels.masks import visible_positions
-from kernels.recorder import LaunchRecord, Visit, walk
-from kernels.tiling import Tiling
+from kernels.recorder import LaunchRecord, walk
 from tests.kernels import oracle
-from tests.kernels.batches import Batch, every_mask, make_batch, mixed_rows
-
-DECODES = [(70, 1), (3, 1), (40, 1), (31, 1)]
-
-
-def written(batch: Batch) -> Batch:
-    reference.write_kv(batch.new_key, batch.new_value, batch.layer, batch.meta.slot_mapping)
-    return batch
-
-
-def batches() -> dict[str, Batch]:
-    rows = mixed_rows(4)
-    return {
-        "mixed": make_batch(rows, (9, 3, 64), 4),
-        "masks": make_batch(rows, (9, 3, 64), 4, masks=every_mask(rows)),
-        "rules": make_batch(rows, (5, 1, 96), 4, soft_cap=3.0, alibi=True),
-        "decode": make_batch(DECODES, (6, 2, 80), 16, masks=every_mask(DECODES)),
-        "long chunk": make_batch([(9, 40), (0, 17)], (9, 3, 64), 3),
-        "int8": make_batch(rows, (9, 3, 64), 4, kv_dtype=torch.int8, scales=Scales.TOKEN_HEAD),
-    }
-
-
-def sum_of(visit: Visit) -> torch.Tensor:
-    """Log-sum-exp of a program's rows after the visit."""
-    assert visit.running_max is not None and visit.running_sum is not None
-    return torch.from_numpy(visit.running_max + np.log(visit.running_sum))
+from tests.kernels.batches import Batch, every_mask, make_batch
+from tests.kernels.records import DECODES, SPLIT, batches, written
 
 
 def ends(record: LaunchRecord, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
@@ -48,12 +22,12 @@ def ends(record: LaunchRecord, batch: Batch) -> tuple[torch.Tensor, torch.Tensor
     output, sums = torch.zeros(batch.query.shape), torch.full(batch.query.shape[:2], -math.inf)
     for program in record.programs:
         last = record.of(program.place)[-1]
-        assert last.partial is not None
+        assert last.running_max is not None and last.running_sum is not None and last.partial is not None
         tokens = slice(program.first_token, program.end_token)
         heads = slice(program.kv_head * group, (program.kv_head + 1) * group)
         count = program.end_token - program.first_token
         output[tokens, heads] = torch.from_numpy(last.partial).view(count, group, -1)
-        sums[tokens, heads] = sum_of(last).view(count, group)
+        sums[tokens, heads] = torch.from_numpy(last.running_max + np.log(last.running_sum)).view(count, group)
     return output, sums
 
 
@@ -85,14 +59,16 @@ def test_every_visit_is_the_block_tables(name: str) -> None:
 def test_splits_join_to_the_result() -> None:
     """Flash-Decoding: each split counts by its exponential of sums."""
     batch = written(make_batch(DECODES, (6, 2, 80), 4))
-    record = walk(batch.query, batch.layer, batch.meta, batch.rule, Tiling(tile=16, split=32))
+    record = walk(batch.query, batch.layer, batch.meta, batch.rule, SPLIT)
     assert record.grid == (len(DECODES) // 5 + len(DECODES), 2, 3)
     expected = batch.expected()
     for row in range(len(DECODES)):
         for head in range(2):
             last = [record.of(each.place)[-1] for each in record.programs if (each.row, each.kv_head) == (row, head)]
-            sums = torch.stack([sum_of(visit) for visit in last])
-            partial = torch.stack([torch.from_numpy(visit.partial) for visit in last if visit.partial is not None])
+            sums = torch.stack(
+                [torch.from_numpy(v.running_max + np.log(v.running_sum)) for v in last]  # type: ignore[operator, arg-type]
+            )
+            partial = torch.stack([torch.from_numpy(v.partial) for v in last if v.partial is not None])
             joined = (torch.softmax(sums, 0)[..., None] * partial).sum(0)
             assert float((joined - expected[row, head * 3 : head * 3 + 3]).abs().max()) <= 1e-5
 
