@@ -50,9 +50,9 @@ def eviction_heap(state: HeapState, selection: Selection | None, palette: Palett
     entries = [*state.array, *state.pushed]
     shown = state.array[:SHOWN]
     turn = {node: place + 1 for place, node in enumerate(state.popped)}
-    cells, keys = Rects("cells", radius=2), Texts("keys", 12.5, palette.mono)
-    ids, indices = Texts("ids", 12.5, palette.mono), Texts("indices", 12.5, palette.mono)
-    words = Texts("words", 12.5, palette.sans, "middle right")
+    cells, keys = Rects("cells", radius=2), Texts("keys", palette.px(12.5), palette.mono)
+    ids, indices = Texts("ids", palette.px(12.5), palette.mono), Texts("indices", palette.px(12.5), palette.mono)
+    words = Texts("words", palette.px(12.5), palette.sans, "middle right")
     columns = max(8, min(SHOWN, len(entries)))
     chosen = selection.id if selection is not None and selection.kind == "node" else None
     for place, (node, key) in enumerate(entries[:columns]):
@@ -133,7 +133,7 @@ def _nodes(shown: Sequence[HeapEntry], columns: int, turn: dict[int, int], palet
         "x": [x for x, _ in seats],
         "y": [y for _, y in seats],
         "marker": {
-            "size": 26,
+            "size": palette.px(26),
             "color": fills,
             "line": {"color": palette.card, "width": 1},
         },

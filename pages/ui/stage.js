@@ -128,6 +128,8 @@ function receive(stage, data) {
   absorb(stage, data);
   root.lang = data.lang === "zh" ? "zh-Hans" : "en";
   root.dataset.theme = data.theme;
+  root.dataset.look = data.look;
+  root.style.setProperty("--kv-px", `${data.scale}px`);
   for (const [name, color] of Object.entries(data.colors)) root.style.setProperty(`--kv-${name}`, color);
   fitToWindow(root);
 }
