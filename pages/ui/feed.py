@@ -30,8 +30,11 @@ _CSS_COLORS = (
 )  # fmt: skip
 _CONTROLS = (
     "reset", "back", "step", "play", "end", "stop", "scrub", "clear", "loading", "no_plotly", "toolbar", "offline",
-    "scrub_value", "scrub_start",
+    "scrub_value", "scrub_start", "speed", "speed_slow", "speed_normal", "speed_fast",
 )  # fmt: skip
+
+
+_TOUR = ("controls", "blocks", "why", "change")  # the stops of stage_tour.js
 
 
 class Chosen(BaseModel):
@@ -78,6 +81,7 @@ def first(
         "scale": palette.scale,
         "colors": {name: getattr(palette, name) for name in _CSS_COLORS} | {"mono": palette.mono},
         "words": {name: t(f"control.{name}", lang) for name in _CONTROLS},
+        "tour": _tour(lang),
         "cards": cards(cache, lang, look),
         "link": link,
         "cursor": session.cursor,
@@ -85,6 +89,11 @@ def first(
         "select": None if chosen is None else {"kind": chosen.kind, "id": chosen.id},
         **_reply(session, [min(session.cursor, session.last)], palette, lang, first_open(cache, look)),
     }
+
+
+def _tour(lang: Lang) -> Json:
+    stops = [{"title": t(f"tour.{name}", lang), "text": t(f"tour.{name}_text", lang)} for name in _TOUR]
+    return {"stops": stops} | {name: t(f"tour.{name}", lang) for name in ("skip", "back", "next", "done", "of")}
 
 
 def answer(visitor: str, body: bytes) -> Json:

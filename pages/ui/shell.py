@@ -111,25 +111,21 @@ def switches(lang: Lang) -> None:
 
 
 def _look_switch(lang: Lang) -> None:
-    """Larger type for the back row, on or off; remembered for the visit and written to the link."""
+    """Larger type for the back row, on or off; remembered for the visit and written to the link.
+
+    A button, since arrow keys pressed afterwards would turn a switch instead of a step.
+    """
+    is_on = bool(look_in_link())
 
     def chosen() -> None:
-        st.session_state["look"] = LOOKS[1] if st.session_state["look_switch"] else LOOKS[0]
-        if look_in_link():
-            st.query_params["look"] = look_in_link()
-        else:
+        st.session_state["look"] = LOOKS[0] if is_on else LOOKS[1]
+        if is_on:
             st.query_params.pop("look", None)
+        else:
+            st.query_params["look"] = LOOKS[1]
 
-    st.pills(
-        t("page.look", lang),
-        LOOKS[1:],
-        default=LOOKS[1] if look_in_link() else None,
-        format_func=lambda name: t(f"page.look_{name}", lang),
-        key="look_switch",
-        on_change=chosen,
-        label_visibility="collapsed",
-        width="content",
-    )
+    label = t("page.projector", lang)
+    st.button(f"✓ {label}" if is_on else label, key="look_switch", help=t("page.projector_help", lang), on_click=chosen)
 
 
 def language_switch(lang: Lang) -> None:

@@ -85,6 +85,7 @@ async function show(stage) {
   root.dataset.drawn = step;
   root.dataset.ms = (performance.now() - began).toFixed(1);
   drawnAt(stage, step, began);
+  offerTour(stage);
 }
 
 function showWords(stage, part) {
@@ -138,10 +139,11 @@ function receive(stage, data) {
 const builtFrom = ({ cards, lang }) => JSON.stringify([lang, cards]);
 
 function begin(root, { cards, lang }, before) {
-  const stage = Object.assign(build(root, cards), { built: builtFrom({ cards, lang }), ahead: AHEAD, asked: [], shown: -2, root });
+  const stage = Object.assign(build(root, cards), { built: builtFrom({ cards, lang }), ahead: AHEAD, asked: [], shown: -2, speed: 1, root });
+  stage.tourWanted = isTourWanted();
   if (before) {
-    const { data, target, told, reached, select } = before;
-    Object.assign(stage, { data, target, told, reached, select });
+    const { data, target, told, reached, select, speed, tourWanted } = before;
+    Object.assign(stage, { data, target, told, reached, select, speed, tourWanted });
   }
   root.style.visibility = "hidden";
   stage.leave = () => {

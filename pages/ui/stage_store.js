@@ -108,6 +108,11 @@ async function fetchMissing(stage) {
 function lose(stage) {
   if (stage.lost === stage.data.run) return;
   stage.lost = stage.data.run;
+  startAnew(stage);
+}
+
+// The server runs the page again, which then goes on at the step shown.
+function startAnew(stage) {
   stage.component.setTriggerValue("lost", { step: stage.shown });
 }
 
@@ -124,6 +129,7 @@ function restLater(stage) {
       if (value) query.set(name, value);
       else query.delete(name);
     }
+    if (query.get("tour") === "1") query.delete("tour");
     query.set("step", stage.target >= MAX_STEP ? stage.shown + 1 : stage.target + 1);
     if (stage.select) query.set("select", `${stage.select.kind}:${stage.select.id}`);
     else query.delete("select");
