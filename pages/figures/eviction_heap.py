@@ -51,9 +51,9 @@ def eviction_heap(state: HeapState, selection: Selection | None, palette: Palett
     entries = [*state.array, *state.pushed]
     shown = state.array[:SHOWN]
     turn = {node: place + 1 for place, node in enumerate(state.popped)}
-    cells, keys = Rects("cells", radius=2), Texts("keys", 12.5, palette.mono)
-    ids = Texts("ids", 12.5, palette.mono)
-    words = Texts("words", 12.5, palette.sans, "middle right")
+    cells, keys = Rects("cells", radius=2), Texts("keys", palette.px(12.5), palette.mono)
+    ids = Texts("ids", palette.px(12.5), palette.mono)
+    words = Texts("words", palette.px(12.5), palette.sans, "middle right")
     columns = max(8, min(SHOWN, len(entries)))
     floor = max(2, len(shown).bit_length())  # levels of the tree; the array lies below
     chosen = selection.id if selection is not None and selection.kind == "node" else None
@@ -135,7 +135,7 @@ def _nodes(shown: Sequence[HeapEntry], columns: int, turn: dict[int, int], palet
         "x": [x for x, _ in seats],
         "y": [y for _, y in seats],
         "marker": {
-            "size": 22,
+            "size": palette.px(22),
             "color": fills,
             "line": {"color": palette.card, "width": 1},
         },

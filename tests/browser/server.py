@@ -14,9 +14,9 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 90
@@ -93,6 +93,13 @@ def chromium() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+def returning(browser: Browser, **options: Any) -> BrowserContext:
+    """A visitor who has seen the tour of a first visit."""
+    context = browser.new_context(**options)
+    context.add_init_script("try { localStorage.setItem('kvscope-tour', '1'); } catch {}")
+    return context
 
 
 def listen(page: Page) -> list[str]:
