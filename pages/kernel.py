@@ -20,7 +20,7 @@ from pages.ui.launches import LAUNCHES, Looked, Source
 from pages.ui.model_choice import model_choice, use_model
 from pages.ui.session import MAX_STEPS, REGISTRY
 from pages.ui.settings import changes_between, from_link, to_link
-from pages.ui.shell import ActivePage, language_switch, menu, shell, visitor
+from pages.ui.shell import ActivePage, look, menu, shell, switches, visitor
 from pages.ui.text import Lang, t
 from pages.ui.workload import scenario_workload
 from scenarios import load
@@ -40,7 +40,7 @@ def main() -> None:
         scenario = _scenario(view, fresh, lang)
         choice = model_choice(lang)
         st.space("stretch")
-        language_switch(lang)
+        switches(lang)
     loaded = use_model(choice, lang)
     try:
         cfg = view.get("cfg", "") if scenario == view.get("scenario") else ""
@@ -92,7 +92,7 @@ def _source(scenario: str, choice: str, loaded: LoadedModel, cfg: str, lang: Lan
 
 def _body(source: Source, view: dict[str, str], fresh: bool, lang: Lang) -> None:
     state = st.session_state
-    palette = theme.palette(st.context.theme.type or "light")
+    palette = theme.palette(st.context.theme.type or "light", look())
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         looked = _step(source, view, fresh, lang)
         if looked is None:

@@ -31,9 +31,9 @@ class Walk:
 
 def block_walk(walk: Walk, at: int, palette: Palette, lang: Lang) -> Figure:
     """After the visit number `at`. Traces, in this order: blocks, block words, output, words, numbers."""
-    blocks, block_words = Rects("blocks", radius=4), Texts("block words", 14, palette.mono)
-    output, words = Rects("output", radius=0), Texts("words", 13, palette.sans, "middle right")
-    numbers = Texts("numbers", 14, palette.mono, "middle right")
+    blocks, block_words = Rects("blocks", radius=4), Texts("block words", palette.px(14), palette.mono)
+    output, words = Rects("output", radius=0), Texts("words", palette.px(13), palette.sans, "middle right")
+    numbers = Texts("numbers", palette.px(14), palette.mono, "middle right")
     _table(walk, at, blocks, block_words, words, palette, lang)
     _state(walk, at, output, words, numbers, palette, lang)
     height = ROWS_TOP + 0.9 + max(1, len(walk.rows))

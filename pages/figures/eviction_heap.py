@@ -60,8 +60,9 @@ def eviction_heap(state: HeapState, selection: Selection | None, palette: Palett
     for place, (node, key) in enumerate(entries[:columns]):
         fill, ink = _colors(node, place >= len(state.array), turn, place == 0 and not turn, palette)
         cells.add(
-            place + 0.05, floor + ARRAY_GAP, 0.9, ARRAY_SHARE * floor, fill, line=palette.hit if node == chosen else fill,
-            line_width=3 if node == chosen else 1, ref=node_ref(node), hover=_hover(node, key, turn, lang),
+            place + 0.05, floor + ARRAY_GAP, 0.9, ARRAY_SHARE * floor, fill,
+            line=palette.hit if node == chosen else fill, line_width=3 if node == chosen else 1,
+            ref=node_ref(node), hover=_hover(node, key, turn, lang),
         )  # fmt: skip
         word = f"{turn[node]}." if node in turn else f"↑{_text(key)}" if place >= len(state.array) else _text(key)
         keys.add(place + 0.5, floor + ARRAY_GAP + ARRAY_SHARE * floor / 2, word, ink)

@@ -53,18 +53,30 @@ def head_bars(
     ticks = list(range(0, longest, every))
     powers = list(range(floor(low) + 1, floor(high) + 1))
     yaxis = label_axis(
-        0, 0, [10.0**power for power in powers], [f"1e{power}" for power in powers], palette.muted, 12.5, palette.mono
+        0,
+        0,
+        [10.0**power for power in powers],
+        [f"1e{power}" for power in powers],
+        palette.muted,
+        palette.px(12.5),
+        palette.mono,
     )
     return {
         "data": traces,
         "layout": layout(
             palette,
             label_axis(
-                -0.6, longest - 0.4, ticks, [f"{prefix}{tick}" for tick in ticks], palette.muted, 12.5, palette.mono
+                -0.6,
+                longest - 0.4,
+                ticks,
+                [f"{prefix}{tick}" for tick in ticks],
+                palette.muted,
+                palette.px(12.5),
+                palette.mono,
             ),
             {**yaxis, "type": "log", "range": [low, high], "showgrid": True, "gridcolor": palette.line},
             (52, 12, 8, 24),
-            legend={"orientation": "h", "y": 1.12, "x": 0, "font": {"size": 13, "color": palette.text}},
+            legend={"orientation": "h", "y": 1.12, "x": 0, "font": {"size": palette.px(13), "color": palette.text}},
         )
         | {"showlegend": len(series) > 1},
     }

@@ -45,10 +45,10 @@ def mask_picture(
         ],
         "layout": layout(
             palette,
-            label_axis(start, stop, ticks, [str(tick) for tick in ticks], palette.muted, 12.5, palette.mono),
+            label_axis(start, stop, ticks, list(map(str, ticks)), palette.muted, palette.px(12.5), palette.mono),
             label_axis(
                 tokens, 0, [row + 0.5 for row in rows], [f"q{first_token + row}" for row in rows], palette.muted,
-                12.5, palette.mono,
+                palette.px(12.5), palette.mono,
             ),
             (44, 10, 4, 22),
         ),

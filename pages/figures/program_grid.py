@@ -29,7 +29,7 @@ def program_grid(
     visits: dict[Place, int] = {}
     for visit in record.visits:
         visits[visit.place] = visits.get(visit.place, 0) + 1
-    cells, words = Rects("programs", radius=3), Texts("words", 12.5, palette.mono)
+    cells, words = Rects("programs", radius=3), Texts("words", palette.px(12.5), palette.mono)
     for tile in range(shown):
         for line in range(heads * splits):
             place = (tile, line // splits, line % splits)
@@ -47,6 +47,7 @@ def program_grid(
                 text = "–" if program is None else short(names[program.row])
                 words.add(tile + 0.5, line + 0.5, text, ink)
     labels = [_line(line // splits, line % splits, splits) for line in range(heads * splits)]
+    size = palette.px(12.5)
     every = max(1, -(-shown // NAMED_TILES))
     ticks = list(range(0, shown, every))
     xlabels = [str(tick) for tick in ticks]
@@ -56,9 +57,9 @@ def program_grid(
         "data": [cells.trace(), words.trace()],
         "layout": layout(
             palette,
-            label_axis(0, max(shown, 4), [x + 0.5 for x in ticks], xlabels, palette.muted, 12.5, palette.mono),
+            label_axis(0, max(shown, 4), [x + 0.5 for x in ticks], xlabels, palette.muted, size, palette.mono),
             label_axis(
-                max(heads * splits, 1), 0, [y + 0.5 for y in range(heads * splits)], labels, palette.muted, 12.5,
+                max(heads * splits, 1), 0, [y + 0.5 for y in range(heads * splits)], labels, palette.muted, size,
                 palette.mono,
             ),
             (48 if splits > 1 else 34, 6, 4, 22),

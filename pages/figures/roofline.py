@@ -42,15 +42,22 @@ def roofline(work: Traffic, gpu: GPU, palette: Palette, lang: Lang) -> Figure:
         "y": [y],
         "text": [t("figure.this_launch", lang)],
         "textposition": "bottom right" if x < ridge else "bottom left",
-        "textfont": {"size": 14, "family": palette.sans, "color": palette.text},
-        "marker": {"size": 14, "symbol": "diamond", "color": palette.hit, "line": {"color": palette.card, "width": 2}},
+        "textfont": {"size": palette.px(14), "family": palette.sans, "color": palette.text},
+        "marker": {
+            "size": palette.px(14),
+            "symbol": "diamond",
+            "color": palette.hit,
+            "line": {"color": palette.card, "width": 2},
+        },
         "hovertemplate": t("hover.launch", lang, intensity=f"{work.intensity:.2f}", tflops=f"{y:.3g}")
         + "<extra></extra>",
         "cliponaxis": False,
     }
     values = [0.01, 0.1, 1, 10, 100, 1000]
-    xaxis = label_axis(0, 0, list(TICKS), [f"{tick:g}" for tick in TICKS], palette.muted, 12.5, palette.mono)
-    yaxis = label_axis(0, 0, values, [f"{value:g}" for value in values], palette.muted, 12.5, palette.mono)
+    xaxis = label_axis(
+        0, 0, list(TICKS), [f"{tick:g}" for tick in TICKS], palette.muted, palette.px(12.5), palette.mono
+    )
+    yaxis = label_axis(0, 0, values, [f"{value:g}" for value in values], palette.muted, palette.px(12.5), palette.mono)
     return {
         "data": [
             lines(
@@ -74,4 +81,4 @@ def roofline(work: Traffic, gpu: GPU, palette: Palette, lang: Lang) -> Figure:
 
 
 def _title(key: str, palette: Palette, lang: Lang) -> dict[str, object]:
-    return {"text": t(key, lang), "font": {"size": 13, "color": palette.muted}, "standoff": 4}
+    return {"text": t(key, lang), "font": {"size": palette.px(13), "color": palette.muted}, "standoff": 4}
