@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 if __name__ == "__main__":  # opened by its own address, Streamlit knows only this file's folder
     sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -20,7 +21,7 @@ from pages.ui.launches import LAUNCHES, Looked, Source
 from pages.ui.model_choice import model_choice, use_model
 from pages.ui.session import MAX_STEPS, REGISTRY
 from pages.ui.settings import changes_between, from_link, to_link
-from pages.ui.shell import ActivePage, look, menu, shell, switches, visitor
+from pages.ui.shell import ActivePage, header, look, visitor
 from pages.ui.text import Lang, t
 from pages.ui.workload import scenario_workload
 from scenarios import load
@@ -33,14 +34,12 @@ SCENARIO, STEP, REQUEST, LAYER = "kernel-scenario", "kernel-step", "kernel-reque
 
 
 def main() -> None:
-    lang = shell(PAGE)
+    lang = header(PAGE)
     view, fresh = link_state.view(PAGE, NAMES)
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        menu(PAGE, lang)
+    row = st.container(horizontal=True, vertical_alignment="bottom", gap="small")
+    with row:
         scenario = _scenario(view, fresh, lang)
         choice = model_choice(lang)
-        st.space("stretch")
-        switches(lang)
     loaded = use_model(choice, lang)
     try:
         cfg = view.get("cfg", "") if scenario == view.get("scenario") else ""
@@ -48,7 +47,7 @@ def main() -> None:
     except UserError as error:
         st.error(t(error.key, lang, **error.params))
         return
-    _body(source, {**view, "scenario": scenario, "model": choice}, fresh, lang)
+    _body(row, source, {**view, "scenario": scenario, "model": choice}, fresh, lang)
 
 
 def _scenario(view: dict[str, str], fresh: bool, lang: Lang) -> str:
@@ -71,7 +70,7 @@ def _scenario(view: dict[str, str], fresh: bool, lang: Lang) -> str:
     titles = {name: load.load(name).title.get(lang) for name in load.library()} | {MINE: t("kernel.mine", lang)}
     picked: str = st.selectbox(
         t("page.scenario", lang), options, key=SCENARIO, format_func=lambda name: titles[name],
-        label_visibility="collapsed", width=330,
+        width=250,
     )  # fmt: skip
     return picked
 
@@ -90,10 +89,10 @@ def _source(scenario: str, choice: str, loaded: LoadedModel, cfg: str, lang: Lan
     return Source(workload, (Configure(changes=changes),) if changes else ())
 
 
-def _body(source: Source, view: dict[str, str], fresh: bool, lang: Lang) -> None:
+def _body(row: DeltaGenerator, source: Source, view: dict[str, str], fresh: bool, lang: Lang) -> None:
     state = st.session_state
     palette = theme.palette(st.context.theme.type or "light", look())
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+    with row:
         looked = _step(source, view, fresh, lang)
         if looked is None:
             return
@@ -106,7 +105,7 @@ def _body(source: Source, view: dict[str, str], fresh: bool, lang: Lang) -> None
                 state[LAYER] = asked if valid else layers // 2
                 _unless(valid, "layer", view, state[LAYER], lang)
             state[LAYER] = min(state[LAYER], layers - 1)
-            layer = st.slider(t("kernel.layer", lang), 0, layers - 1, key=LAYER, width=220)
+            layer = st.slider(t("kernel.layer", lang), 0, layers - 1, key=LAYER, width=160)
             shown = launch_view(looked, looked.kept.requests.index(request), layer)
             place = _program(shown, view, fresh, lang)
             shown = shown.with_program(place)
@@ -144,7 +143,7 @@ def _step(source: Source, view: dict[str, str], fresh: bool, lang: Lang) -> Look
         state[STEP] = asked - 1 if asked else state.get(STEP, DEFAULT_STEP)
         _unless(bool(asked), "step", view, state[STEP] + 1, lang)
     state[STEP] = min(max(0, int(state[STEP])), MAX_STEPS - 1)
-    wanted = int(st.number_input(t("kernel.step", lang), 0, MAX_STEPS - 1, key=STEP, width=130))
+    wanted = int(st.number_input(t("kernel.step", lang), 0, MAX_STEPS - 1, key=STEP, width=125))
     try:
         with st.spinner(t("kernel.running", lang)):
             looked = LAUNCHES.at(source, wanted)
@@ -163,7 +162,7 @@ def _request(looked: Looked, view: dict[str, str], fresh: bool, lang: Lang) -> s
     if state.get(REQUEST) not in options:
         state[REQUEST] = options[0]
         _unless(not fresh, "request", view, options[0], lang)
-    picked: str = st.selectbox(t("kernel.request", lang), options, key=REQUEST, width=150)
+    picked: str = st.selectbox(t("kernel.request", lang), options, key=REQUEST, width=110)
     return picked
 
 
@@ -180,7 +179,7 @@ def _program(shown: LaunchView, view: dict[str, str], fresh: bool, lang: Lang) -
         state[key] = shown.newest
         _unless(not fresh, "program", view, ".".join(map(str, shown.newest)), lang)
     picked: tuple[int, int, int] = st.selectbox(
-        t("kernel.program", lang), places, key=key, format_func=lambda place: labels[place], width=300
+        t("kernel.program", lang), places, key=key, format_func=lambda place: labels[place], width=285
     )
     return picked
 

@@ -12,11 +12,11 @@ from pages.figures.primitives import Figure, Rects, Texts, block_ref, hidden_axi
 from pages.ui.text import Lang, t
 from pages.ui.theme import Palette, blend
 
-WINDOW = 12  # blocks shown at once
+WINDOW = 12  # blocks shown at once, in type of the usual size
 SHADES = 6  # of a number, each way
 TABLE_TOP, ROWS_TOP = 0.0, 3.0  # of the two parts of the picture
 LABELS = 2.3  # columns left of the blocks
-OUTPUT_LEFT, OUTPUT_WIDTH = 6.6, 7.4
+COLUMNS = (0.09, 0.23, 0.36, 0.45)  # where m, l, their share and the output begin, of the width
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def block_walk(walk: Walk, at: int, palette: Palette, lang: Lang) -> Figure:
     height = ROWS_TOP + 0.9 + max(1, len(walk.rows))
     return {
         "data": [blocks.trace(palette.card), block_words.trace(), output.trace(), words.trace(), numbers.trace()],
-        "layout": layout(palette, hidden_axis(0, LABELS + WINDOW), hidden_axis(height, 0), (6, 6, 2, 4)),
+        "layout": layout(palette, hidden_axis(0, _width(palette)), hidden_axis(height, 0), (6, 6, 2, 4)),
     }
 
 
@@ -57,12 +57,17 @@ def walk_alt(walk: Walk, at: int, lang: Lang) -> str:
     return " ".join([said, "; ".join(heads)])
 
 
+def _width(palette: Palette) -> int | float:
+    return LABELS + palette.fits(WINDOW)
+
+
 def _table(walk: Walk, at: int, blocks: Rects, words: Texts, labels: Texts, palette: Palette, lang: Lang) -> None:
-    first = max(0, min(at - WINDOW // 2, len(walk.visits) - WINDOW))
+    window = palette.fits(WINDOW)
+    first = max(0, min(at - window // 2, len(walk.visits) - window))
     labels.add(0, TABLE_TOP + 0.5, t("figure.logical", lang), palette.muted)
     labels.add(0, TABLE_TOP + 1.5, t("figure.physical", lang), palette.muted)
     labels.add(0, TABLE_TOP + 2.45, t("figure.slots_read", lang), palette.muted)
-    for place, visit in enumerate(walk.visits[first : first + WINDOW]):
+    for place, visit in enumerate(walk.visits[first : first + window]):
         now, done = first + place == at, first + place < at
         fill = palette.used if now else palette.cached if done else palette.free
         ink = palette.on_used if now else palette.on_cached if done else palette.muted
@@ -92,25 +97,20 @@ def _state(walk: Walk, at: int, output: Rects, words: Texts, numbers: Texts, pal
     maxima, totals = _numbers(walk, visit)
     final = _partial(walk, last)
     largest = float(np.abs(final).max()) or 1.0
-    head = ROWS_TOP + 0.4
-    for x, key in (
-        (1.3, "figure.running_max"),
-        (3.3, "figure.running_sum"),
-        (5.1, "figure.weight"),
-        (OUTPUT_LEFT, "figure.output_so_far"),
-    ):
-        words.add(x, head, t(key, lang), palette.muted)
+    head, width = ROWS_TOP + 0.4, _width(palette)
+    columns = [share * width for share in COLUMNS]
+    for x, key in zip(columns, ("running_max", "running_sum", "share", "output_so_far"), strict=True):
+        words.add(x, head, t(f"figure.{key}", lang), palette.muted)
     for place, label in enumerate(walk.labels):
         middle = ROWS_TOP + 1.3 + place
-        numbers.add(0, middle, label, palette.text)
-        numbers.add(1.3, middle, _number(maxima[place]), palette.text)
-        numbers.add(3.3, middle, _number(totals[place]), palette.text)
-        numbers.add(5.1, middle, f"{_seen(walk, visit, place):.0%}", palette.text)
-        row = _partial(walk, visit)[place]
-        step = OUTPUT_WIDTH / len(row)
-        for index, value in enumerate(row.tolist()):
+        said = (_number(maxima[place]), _number(totals[place]), f"{_seen(walk, visit, place):.0%}")
+        for x, text in zip((0, *columns), (label, *said), strict=False):
+            numbers.add(x, middle, text, palette.text)
+        row = _partial(walk, visit)[place].tolist()
+        step = (width - columns[-1]) / len(row)
+        for index, value in enumerate(row):
             output.add(
-                OUTPUT_LEFT + index * step, middle - 0.36, step, 0.72, shade(value / largest, palette),
+                columns[-1] + index * step, middle - 0.36, step, 0.72, shade(value / largest, palette),
                 line_width=0, hover=t("hover.output", lang, dim=index, value=f"{value:+.4f}",
                                       final=f"{float(final[place, index]):+.4f}"),
             )  # fmt: skip
