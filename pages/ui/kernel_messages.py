@@ -221,7 +221,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "figure.slots_read": ("slots read", "读取槽位"),
     "figure.running_max": ("m", "m（最大值）"),
     "figure.running_sum": ("l", "l（和）"),
-    "figure.share": ("share of l", "占 l 份额"),
+    "figure.share": ("share", "份额"),
     "figure.output_so_far": ("output so far, d = 0 …", "目前的输出，d = 0 ……"),
     "figure.this_launch": ("this launch", "本次启动"),
     "figure.intensity": ("FLOPs per byte", "每字节浮点运算数"),
