@@ -68,6 +68,69 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "kernel.tab_traffic": ("Bytes and roofline", "字节与屋顶线"),
     "kernel.tab_dense": ("Paged − dense", "分页 − 稠密"),
     "kernel.tab_wrong": ("What if the table were wrong?", "如果块表错了？"),
+    "kernel.tab_lens": ("The real kernel", "真正的内核"),
+    "kernel.lens_what": (
+        "What is above comes from the torch twin. This runs the same launch (at most the newest {tokens} query "
+        "tokens) through the Triton kernel that a GPU gets, in Triton's interpreter, and watches every load and store.",
+        "以上内容来自 torch 对照实现。这里在 Triton 解释器中用 GPU 所用的同一个 Triton 内核"
+        "重新运行该次启动（最多最新的 {tokens} 个查询令牌），并监视每次读写。",
+    ),
+    "kernel.lens_run": ("Run through the Triton kernel", "用 Triton 内核运行"),
+    "kernel.lens_running": ("Interpreting (the first time Triton is loaded) …", "正在解释执行（首次会加载 Triton）……"),
+    "kernel.lens_failed": ("The kernel could not be interpreted: {reason}.", "无法解释执行内核：{reason}。"),
+    "kernel.lens_result": (
+        "{mark} {tokens} query tokens in **{ms} ms**, measured (interpreted by Triton {version}; says nothing of a "
+        "GPU). max |Δ| against the twin **{twin}**, against dense **{dense}** (tolerance {tolerance}).",
+        "{mark} {tokens} 个查询令牌，实测 **{ms} 毫秒**（由 Triton {version} 解释执行，与 GPU 速度无关）。"
+        "与对照实现的最大 |Δ| **{twin}**，与稠密结果 **{dense}**（容差 {tolerance}）。",
+    ),
+    "kernel.lens_same": (
+        "✓ Its own record and the watched loads are the twin's walk: {visits} visits, the same blocks in the same "
+        "order; m and l differ by at most {state}.",
+        "✓ 内核自己的记录与监视到的读取都与对照实现一致：{visits} 次访问，块与顺序相同；m 与 l 最多相差 {state}。",
+    ),
+    "kernel.lens_other": (
+        "✗ It did not walk as the twin did ({visits} visits); m and l differ by up to {state}.",
+        "✗ 它的行走与对照实现（{visits} 次访问）不同；m 与 l 最多相差 {state}。",
+    ),
+    "kernel.lens_clean": ("✓ No access outside this request's blocks.", "✓ 没有越出此请求块的访问。"),
+    "kernel.lens_violations": ("✗ {n} accesses that must not be.", "✗ 有 {n} 次不应发生的访问。"),
+    "kernel.lens_table": (
+        "All {n} loads and stores, program by program. Lanes: elements not masked off.",
+        "全部 {n} 次读写，按程序排列。通道：未被屏蔽的元素数。",
+    ),
+    "kernel.column_program": ("program", "程序"),
+    "kernel.column_order": ("order", "次序"),
+    "kernel.column_what": ("what", "操作"),
+    "kernel.column_tensor": ("tensor", "张量"),
+    "kernel.column_lanes": ("lanes", "通道"),
+    "kernel.column_blocks": ("blocks", "块"),
+    "kernel.load": ("load", "读"),
+    "kernel.store": ("store", "写"),
+    "kernel.sanitizer_run": ("Watch the real kernel do it", "监视真正的内核这样做"),
+    "kernel.sanitizer_clean": (
+        "✓ The watched kernel made no access outside this request's rights.",
+        "✓ 被监视的内核没有任何越权访问。",
+    ),
+    "kernel.sanitizer_found": (
+        "✗ The watched kernel made {n} accesses it must not make:",
+        "✗ 被监视的内核有 {n} 次越权访问：",
+    ),
+    "kernel.violation": (
+        "program {tile}.{head}.{split} reads {tensor} of #{block} from slot {slot} on ({lanes} lanes): {why}",
+        "程序 {tile}.{head}.{split} 从槽位 {slot} 起读取 #{block} 的 {tensor}（{lanes} 个通道）：{why}",
+    ),
+    "kernel.violation_nowhere": (
+        "program {tile}.{head}.{split}, {tensor} ({lanes} lanes): {why}",
+        "程序 {tile}.{head}.{split}，{tensor}（{lanes} 个通道）：{why}",
+    ),
+    "kernel.why_access_free": ("a free block", "空闲块"),
+    "kernel.why_access_foreign": ("another request's block", "其他请求的块"),
+    "kernel.why_access_order": ("its own block, but not the one for these positions", "自己的块，但不是这些位置的块"),
+    "kernel.why_access_beyond": ("a slot beyond its length, which nobody wrote", "超出长度、没人写过的槽位"),
+    "kernel.why_access_head": ("another KV head's numbers", "另一个 KV 头的数据"),
+    "kernel.why_access_input": ("a store to a tensor that is read only", "写入了只读张量"),
+    "kernel.why_access_outside": ("an address outside every tensor", "不在任何张量内的地址"),
     "kernel.position": ("Position", "位置"),
     "kernel.address_walk": (
         "Position **{p}** of {id}: logical block ⌊{p} ⁄ {size}⌋ = **{logical}** → block table → physical block "

@@ -25,6 +25,7 @@ from pages.figures.program_grid import grid_alt, program_grid
 from pages.figures.roofline import is_memory_bound, roofline, seconds
 from pages.ui.chart import chart
 from pages.ui.launch_view import Difference, LaunchView, difference
+from pages.ui.lens_panel import lens_card, watched
 from pages.ui.player import player
 from pages.ui.text import Lang, t
 from pages.ui.theme import Palette
@@ -233,6 +234,7 @@ def _wrong(shown: LaunchView, palette: Palette, lang: Lang) -> None:
             t(key, lang, largest=f"{found.largest:.3g}", head=found.head, token=shown.first_token + found.token)
         )
         st.caption(t(f"kernel.why_{fault}", lang))
+        watched(shown, make, str(fault), palette, lang)
 
 
 Faulty = tuple[faults.Launch, dict[str, Any]]
@@ -255,12 +257,10 @@ def possible_faults(shown: LaunchView) -> dict[Fault, Faulty]:
             faults.swap_entries(faults.poison_tail(launch), 0, count - 1),
             {"one": 0, "other": count - 1, "first": table[0], "second": table[-1]},
         )
-    others = {visit.physical_block for visit in shown.batch.visits if visit.row != shown.row}
-    foreign = next(
-        (block for block in [*sorted(others), *range(1, shown.layer.layout.num_blocks)] if block not in table), None
-    )
+    candidates = [*sorted(shown.others), *range(1, shown.layer.layout.num_blocks)]
+    foreign = next((block for block in candidates if block not in table), None)
     if foreign is not None:
-        key = "kernel.whose_other" if foreign in others else "kernel.whose_free"
+        key = "kernel.whose_other" if foreign in shown.others else "kernel.whose_free"
         found[Fault.FOREIGN] = (
             faults.point_elsewhere(launch, 0, foreign),
             {"entry": 0, "own": table[0], "block": foreign, "whose": key},
@@ -281,4 +281,5 @@ TABS: dict[str, Callable[[LaunchView, Palette, Lang], None]] = {
     "traffic": _traffic,
     "dense": _dense,
     "wrong": _wrong,
+    "lens": lens_card,
 }

@@ -11,6 +11,7 @@ from torch import Tensor
 from engine.capture import DenseKV
 from kernels.dispatch import implementation_name
 from kernels.layout import KVLayer
+from kernels.lens import row_of
 from kernels.metadata import AttentionMetadata, ScoreRule
 from kernels.recorder import LaunchRecord, Program, Visit, walk
 from kernels.reference import dense_attention, paged_attention
@@ -38,6 +39,7 @@ class Difference:
 class LaunchView:
     """`meta`, `query`, `output` are of the one request (row 0); `batch` is the record of the whole launch."""
 
+    source: str  # names the run
     step: int
     request: str
     requests: tuple[str, ...]
@@ -89,6 +91,12 @@ class LaunchView:
         """Number in the batch of the request's first query token."""
         return min(program.first_token for program in self.programs)
 
+    @property
+    def others(self) -> frozenset[int]:
+        """Blocks that the launch reads for other requests and not for this one."""
+        own = {visit.physical_block for visit in self.batch.visits if visit.row == self.row}
+        return frozenset(visit.physical_block for visit in self.batch.visits if visit.row != self.row) - own
+
     def with_program(self, place: Place) -> LaunchView:
         return replace(self, place=place)
 
@@ -136,6 +144,7 @@ def launch_view(looked: Looked, row: int, layer: int) -> LaunchView:
     record = looked.step.kernel
     assert record is not None
     return LaunchView(
+        source=looked.source,
         step=looked.step.index,
         request=kept.requests[row],
         requests=kept.requests,
@@ -143,26 +152,11 @@ def launch_view(looked: Looked, row: int, layer: int) -> LaunchView:
         layer_index=layer,
         num_layers=len(kept.queries),
         layer=kept.layers[layer],
-        meta=row_of(kept.meta, row),
+        meta=row_of(kept.meta, row)[0],
         rule=kept.rule,
         query=query[tokens],
         output=kept.outputs[layer][tokens],
         dense=looked.dense_of(row),
         batch=walk(query, kept.layers[layer], kept.meta, kept.rule),
         tolerance=record.tolerance,
-    )
-
-
-def row_of(meta: AttentionMetadata, row: int) -> AttentionMetadata:
-    """The metadata of one request's rows alone; causal."""
-    first, end = (int(meta.query_start_loc[index]) for index in (row, row + 1))
-    return replace(
-        meta,
-        query_start_loc=torch.tensor([0, end - first], dtype=torch.int32, device=meta.query_start_loc.device),
-        seq_lens=meta.seq_lens[row : row + 1],
-        block_table=meta.block_table[row : row + 1],
-        slot_mapping=meta.slot_mapping[first:end],
-        semantics=meta.semantics[row : row + 1],
-        max_query_len=end - first,
-        max_seq_len=int(meta.seq_lens[row]),
     )

@@ -36,6 +36,7 @@ class Source:
 class Looked:
     """One captured step; K and V computed without pages are added when asked for."""
 
+    source: str
     engine: Engine
     step: Step
     last: bool  # the run has no further step
@@ -73,7 +74,7 @@ class Launches:
                 return known
             engine, step = self._run(source, known, wanted)
             assert isinstance(engine.runner, ModelRunner)
-            found = Looked(engine, step, engine.is_done, capture(engine.runner, engine.requests, step))
+            found = Looked(source.key, engine, step, engine.is_done, capture(engine.runner, engine.requests, step))
             self._looked[source.key] = found
             while len(self._looked) > self._kept:
                 self._looked.popitem(last=False)

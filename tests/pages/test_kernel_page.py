@@ -12,8 +12,10 @@ from streamlit.testing.v1 import AppTest
 
 from engine.model.load import load_model
 from engine.roofline import GPUS
+from kernels.errors import KernelError
 from kernels.faults import Fault
 from kernels.metadata import MaskKind
+from kernels.recorder import walk
 from kernels.traffic import Traffic
 from pages.figures.block_walk import Walk, block_walk, walk_alt
 from pages.figures.head_bars import head_bars
@@ -24,6 +26,7 @@ from pages.ui.edits import Add, Configure
 from pages.ui.kernel_panels import masked, possible_faults
 from pages.ui.launch_view import LaunchView, difference, launch_view
 from pages.ui.launches import Launches, Source
+from pages.ui.lens_panel import accesses, largest_state_difference, look, same_walk, violation_words
 from pages.ui.player import shared_traces
 from pages.ui.theme import DARK, LIGHT
 from pages.ui.workload import Workload, scenario_workload
@@ -258,3 +261,63 @@ def test_the_step_pages_run_is_the_first_choice_with_its_step_and_request() -> N
     assert page.selectbox(key="kernel-scenario").value == ""
     assert page.number_input[0].value == 3
     assert page.selectbox(key="kernel-request").value == "A"
+
+
+def test_the_lens_sees_what_the_twin_says(launches: Launches, workload: Workload) -> None:
+    shown = view(launches, workload, 3, "A")
+    seen = look(shown, (shown.layer, shown.meta))
+    result = seen.result
+    assert seen.tokens == 1 and not result.violations
+    assert difference(result.output, shown.output).largest <= 1e-5
+    twin = walk(shown.query, shown.layer, shown.meta, shown.rule)
+    assert same_walk(result.record, twin) and same_walk(result.reads, twin)
+    assert largest_state_difference(result.record, twin) <= 1e-4
+    table = accesses(result, "en")
+    assert len(table) == len(result.accesses) and {"key", "value", "query", "output"} <= set(table["tensor"])
+    other = view(launches, workload, 0, "A")
+    long = look(other, (other.layer, other.meta))
+    assert long.tokens == 32
+    assert difference(long.result.output, other.output[-32:]).largest <= 1e-5
+    assert not same_walk(result.record, long.result.record)
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        (Fault.FOREIGN, "another request's block"),
+        (Fault.SWAPPED, "not the one for these positions"),
+        (Fault.PAST_END, "beyond its length"),
+    ],
+)
+def test_the_watched_kernel_names_what_it_must_not_read(
+    launches: Launches, workload: Workload, fault: Fault, says: str
+) -> None:
+    shown = view(launches, workload, 3, "A")
+    launch, _ = possible_faults(shown)[fault]
+    violations = look(shown, launch).result.violations
+    assert violations
+    assert any(says in violation_words(violation, "en") for violation in violations)
+    assert all(violation_words(violation, "zh") for violation in violations)
+
+
+def test_what_is_behind_the_end_is_never_read(launches: Launches, workload: Workload) -> None:
+    shown = view(launches, workload, 3, "A")
+    launch, _ = possible_faults(shown)[Fault.POISONED_TAIL]
+    assert not look(shown, launch).result.violations
+
+
+def test_a_lens_that_cannot_start_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise KernelError("triton", "is not installed here")
+
+    page = open_page(PAGE, scenario="three_requests", step="3")
+    monkeypatch.setattr("pages.ui.lens_panel.LENS.look", refuse)
+    page.button(key="kernel-run-lens").click().run()
+    assert not page.exception
+    assert any("triton" in each.value for each in page.warning)
+    monkeypatch.undo()
+    page.button(key="kernel-run-lens").click().run()
+    assert not page.exception and not page.warning
+    assert any("the same blocks in the same order" in each.value for each in page.markdown)
+    page.number_input[0].set_value(3).run()  # another launch: what was seen is not of it
+    assert not any("the same blocks in the same order" in each.value for each in page.markdown)
