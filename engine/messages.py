@@ -109,6 +109,10 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "Block {block} is not shared; its owner may write in place, so copying it was refused.",
         "块 {block} 未被共享；其所有者可直接写入，因此拒绝复制。",
     ),
+    "capture.nothing": (
+        "Step {step} launched no kernel; choose a step that scheduled tokens.",
+        "第 {step} 步没有启动内核；请选择安排了令牌的步。",
+    ),
     "fork.waiting": (
         "Request {id} is waiting and holds no blocks; only a running request can be forked.",
         "请求 {id} 正在等待，不持有任何块；只有运行中的请求才能分叉。",

@@ -23,6 +23,7 @@ from kernels.errors import KernelError
 from kernels.launch import Launch
 from kernels.layout import CacheLayout, KVPool, Scales
 from kernels.metadata import AttentionMetadata, Mask, RowMasks, ScoreRule, Semantics
+from kernels.recorder import buffers_for
 
 CAPABILITIES = (80, 90)  # A100, H100
 STAGES = ("ttir", "ttgir", "ptx", "sass")
@@ -68,6 +69,7 @@ def catalogue() -> dict[str, Callable[[], Launch]]:
     entries["attention (9, 3, 64) bf16, masks"] = _attention(smollm, bf16, masked=True)
     entries["attention (9, 3, 64) bf16, soft cap, ALiBi, LSE"] = _attention(smollm, bf16, rules=True)
     entries["attention (9, 3, 64) bf16, split decode"] = _attention(smollm, bf16, decode=True)
+    entries["attention (9, 3, 64) bf16, recorded"] = _attention(smollm, bf16, recorded=True)
     entries["reduce splits (9, 3, 64) bf16"] = _attention(smollm, bf16, decode=True, which=1)
     for kv_dtype, scales in ((bf16, Scales.NONE), (fp8, token), (torch.int8, block)):
         entries[f"write 3 x 64 bf16 to {_name(kv_dtype)} by {scales}"] = _write(kv_dtype, scales)
@@ -206,7 +208,7 @@ def _empty(*shape: int, dtype: torch.dtype) -> Tensor:
 
 def _attention(
     shape: tuple[int, int, int], dtype: torch.dtype, kv_dtype: torch.dtype | None = None, scales: Scales = Scales.NONE,
-    *, masked: bool = False, rules: bool = False, decode: bool = False, which: int = 0,
+    *, masked: bool = False, rules: bool = False, decode: bool = False, recorded: bool = False, which: int = 0,
 ) -> Callable[[], Launch]:  # fmt: skip
     def make() -> Launch:
         from kernels.paged_attention import launches
@@ -226,7 +228,8 @@ def _attention(
         query = _empty(_TOKENS, query_heads, head_dim, dtype=dtype)
         lse = _empty(_TOKENS, query_heads, dtype=torch.float32) if rules else None
         layer = _pool(kv_heads, head_dim, kv_dtype or dtype, scales).layer(1)
-        return launches(query, layer, meta, rule, torch.empty_like(query), lse)[which]
+        buffers = buffers_for(query, layer, meta) if recorded else None
+        return launches(query, layer, meta, rule, torch.empty_like(query), lse, record=buffers)[which]
 
     return make
 

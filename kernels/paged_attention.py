@@ -16,6 +16,7 @@ from kernels.formats import as_bytes, decode, format_of
 from kernels.launch import Launch
 from kernels.layout import KVLayer
 from kernels.metadata import AttentionMetadata, ScoreRule
+from kernels.recorder import RecordBuffers
 from kernels.tiling import Shape, Tiling, rows_per_program, tiling
 
 # Fused multiply-add moves last bits and its default changes between Triton versions, so it is pinned.
@@ -24,7 +25,7 @@ WINDOW, PREFIX, TREE = tl.constexpr(1), tl.constexpr(2), tl.constexpr(3)  # `met
 
 
 # These change from step to step; specialising on them would recompile in the middle of a run.
-@triton.jit(do_not_specialize=["num_seqs", "table_stride", "split_stride"])  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=["num_seqs", "table_stride", "split_stride", "record_width"])  # type: ignore[untyped-decorator]
 def paged_attention_kernel(  # type: ignore[no-untyped-def]
     output_ptr,  # [T, Hq, D] contiguous; with splits [splits, T, Hq, D] float32
     lse_ptr,  # [T, Hq], [splits, T, Hq] or None
@@ -52,6 +53,11 @@ def paged_attention_kernel(  # type: ignore[no-untyped-def]
     scale_slot_stride,  # 0: one scale a block
     table_stride,
     split_stride,  # T * Hq
+    record_block_ptr,  # `recorder.RecordBuffers`; all five None unless RECORD
+    record_lanes_ptr,
+    record_max_ptr,
+    record_sum_ptr,
+    record_width,
     BLOCK_SIZE: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
     GROUP: tl.constexpr,  # query heads per KV head
@@ -63,6 +69,7 @@ def paged_attention_kernel(  # type: ignore[no-untyped-def]
     SPLIT: tl.constexpr,  # positions per program, 0 = all
     FORMAT: tl.constexpr,  # `formats.format_of` the cache
     UPCAST: tl.constexpr,  # compute in float32 whatever is stored
+    RECORD: tl.constexpr,  # write down what is visited; off, not a trace of it is compiled
 ):
     """Grid (T // BLOCK_Q + num_seqs, NUM_KV_HEADS, splits): enough for any cut of T; programs left over return."""
     tile = tl.program_id(0)
@@ -125,6 +132,10 @@ def paged_attention_kernel(  # type: ignore[no-untyped-def]
     running_max = tl.full([BLOCK_M], float("-inf"), tl.float32)
     running_sum = tl.full([BLOCK_M], 0.0, tl.float32)
     accumulator = tl.full([BLOCK_M, HEAD_DIM_PADDED], 0.0, tl.float32)
+    if RECORD:
+        program = (tile * NUM_KV_HEADS + kv_head) * tl.num_programs(2) + split
+        record_row = program.to(tl.int64) * record_width
+        record_lanes = 0
     table_row = block_table_ptr + tl.cast(seq, tl.int64) * table_stride
     for start in range(begin, end, TILE_SIZE):
         position = start + tl.arange(0, TILE_SIZE)
@@ -158,6 +169,23 @@ def paged_attention_kernel(  # type: ignore[no-untyped-def]
             own = ((branch[:, None] >> new[None, :].to(tl.int64)) & 1) != 0
             visible = tl.where(kind == TREE, own | (position < context_len)[None, :], visible)
         scores = tl.where(visible & valid[None, :], scores, float("-inf"))
+        if RECORD:
+            # After each block, however blocks and tiles overlap; a block of several tiles is overwritten by the last.
+            stop = tl.minimum(start + TILE_SIZE, end)
+            for logical in range(tl.maximum(start, first) // BLOCK_SIZE, (stop + BLOCK_SIZE - 1) // BLOCK_SIZE):
+                inside = valid & (position // BLOCK_SIZE == logical)
+                before = tl.where(logical * BLOCK_SIZE < start, record_lanes, 0)
+                record_lanes = before + tl.sum(inside.to(tl.int32), 0)
+                so_far = tl.where((position < (logical + 1) * BLOCK_SIZE)[None, :], scores, float("-inf"))
+                block_max = tl.maximum(running_max, tl.max(so_far, 1))
+                block_shift = tl.where(block_max == float("-inf"), 0.0, block_max)
+                block_sum = running_sum * tl.exp(running_max - block_shift)
+                block_sum += tl.sum(tl.exp(so_far - block_shift[:, None]), 1)
+                visit = record_row + logical
+                tl.store(record_block_ptr + visit, tl.max(tl.where(inside, block, -1), 0))
+                tl.store(record_lanes_ptr + visit, record_lanes)
+                tl.store(record_max_ptr + visit * BLOCK_M + row, block_max)
+                tl.store(record_sum_ptr + visit * BLOCK_M + row, block_sum)
         new_max = tl.maximum(running_max, tl.max(scores, 1))
         # A row that has seen nothing yet has maximum -inf; -inf - -inf would be NaN.
         shift = tl.where(new_max == float("-inf"), 0.0, new_max)
@@ -230,8 +258,9 @@ def paged_attention(
     rule: ScoreRule,
     lse: Tensor | None = None,
     chosen: Tiling | None = None,
+    record: RecordBuffers | None = None,
 ) -> Tensor:
-    """Launch the kernel; arguments and result as `kernels.reference.paged_attention`.
+    """Launch the kernel; arguments and result as `kernels.reference.paged_attention`. `recorder.record` has `record`.
 
     In Triton's interpreter (TRITON_INTERPRET=1 when this module was imported) it runs on CPU tensors.
     """
@@ -241,7 +270,7 @@ def paged_attention(
     if lse is not None:
         lse.fill_(float("-inf"))
     if query.shape[0] > 0:
-        for launch in launches(query, layer, meta, rule, output, lse, chosen):
+        for launch in launches(query, layer, meta, rule, output, lse, chosen, record):
             launch.run()
     return output
 
@@ -254,8 +283,9 @@ def launches(
     output: Tensor,
     lse: Tensor | None = None,
     chosen: Tiling | None = None,
+    record: RecordBuffers | None = None,
 ) -> list[Launch]:
-    """The launches that fill `output`, in order.
+    """The launches that fill `output`, in order; the first also fills `record` if there is one.
 
     Two where every row is decode and the context is longer than `Tiling.split`: the walk in splits, then their sum.
     """
@@ -302,6 +332,11 @@ def launches(
             "scale_slot_stride": 0 if key_scale is None or key_scale.shape[1] == 1 else key_scale.stride(1),
             "table_stride": meta.block_table.stride(0),
             "split_stride": num_tokens * num_heads,
+            "record_block_ptr": None if record is None else record.block,
+            "record_lanes_ptr": None if record is None else record.lanes,
+            "record_max_ptr": None if record is None else record.running_max,
+            "record_sum_ptr": None if record is None else record.running_sum,
+            "record_width": None if record is None else record.block.shape[3],
             "BLOCK_SIZE": meta.block_size,
             "NUM_KV_HEADS": num_kv_heads,
             "GROUP": shape.group,
@@ -313,6 +348,7 @@ def launches(
             "FORMAT": format_of(layer.layout.dtype),
             # The interpreter's dot multiplies the bit patterns of bf16 operands (triton#11585).
             "UPCAST": bool(triton.knobs.runtime.interpret),
+            "RECORD": record is not None,
         },
         {"num_warps": use.num_warps, "num_stages": use.num_stages, "enable_fp_fusion": FP_FUSION},
     )

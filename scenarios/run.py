@@ -36,6 +36,7 @@ class Options:
 
     settings: Mapping[str, object]
     model: str | None = None
+    weights: str | None = None
     first: int = DEFAULT_FIRST
     scale: int = 1
     step_seconds: float | None = None
@@ -61,7 +62,7 @@ def prepare(name: str, options: Options) -> Job:
     if not path.is_file():
         raise ScenarioError("run.no_file", name=name, known=", ".join(load.library()))
     trace = read_path(path)
-    loaded = load_model(options.model or DEFAULT_MODEL)
+    loaded = load_model(options.model or DEFAULT_MODEL, weights=options.weights)
     config = fit_to_model(EngineConfig().with_changes(dict(options.settings)), loaded.spec)
     seconds = suggest_step_seconds(trace, options.first) if options.step_seconds is None else options.step_seconds
     fitted = fit(trace, config, loaded.tokenizer, first=options.first, scale=options.scale, step_seconds=seconds)
@@ -69,7 +70,7 @@ def prepare(name: str, options: Options) -> Job:
 
 
 def _scenario_job(scenario: Scenario, name: str, options: Options) -> Job:
-    loaded = load_model(options.model or scenario.model)
+    loaded = load_model(options.model or scenario.model, weights=options.weights)
     config = fit_to_model(load.config(scenario).with_changes(dict(options.settings)), loaded.spec)
     as_written = not options.settings and loaded.name == scenario.model
     requests = load.requests(scenario, loaded.tokenizer)

@@ -30,8 +30,11 @@ def fairness(found: Sequence[Wait], cursor: int, selection: Selection | None, pa
     top = longest(shown)
     across = _fitting(SPANS, cursor + 1)
     high = _fitting(AGES, max((wait.steps for wait in shown), default=0))
-    labels, words = Texts("labels", 12.5, palette.sans, "middle right"), Texts("words", 12.5, palette.sans)
-    over_line = Texts("top label", 12.5, palette.sans, "top left")
+    labels, words = (
+        Texts("labels", palette.px(12.5), palette.sans, "middle right"),
+        Texts("words", palette.px(12.5), palette.sans),
+    )
+    over_line = Texts("top label", palette.px(12.5), palette.sans, "top left")
     said = list(waiting[:LABELS])
     said += [wait for wait in shown if (wait is top or wait.request == chosen) and wait not in said]
     if top is not None and _end(top, cursor) > across / 2:  # left of its end is room: nothing lies above the longest
@@ -76,11 +79,11 @@ def fairness(found: Sequence[Wait], cursor: int, selection: Selection | None, pa
             palette,
             label_axis(
                 -0.1, across * (1 + LABEL_SHARE), [step + 0.5 for step in steps], list(map(str, steps)), palette.muted,
-                12.5, palette.sans,
+                palette.px(12.5), palette.sans,
             ),
             label_axis(
                 -0.03 * high, high * 1.1, [0, high // 2, high],
-                ["0", str(high // 2), t("figure.steps", lang, n=high)], palette.muted, 12.5, palette.sans,
+                ["0", str(high // 2), t("figure.steps", lang, n=high)], palette.muted, palette.px(12.5), palette.sans,
             ),
             (66, 10, 4, 22),
         ),

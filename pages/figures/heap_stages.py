@@ -43,8 +43,8 @@ def heap_stages(found: list[Stage], palette: Palette, lang: Lang) -> Figure:
     shown = found[:MAX_ROWS]
     rows = max(4, len(shown) + (len(shown) < len(found)))
     columns = max(4, min(MAX_COLUMNS, max((len(stage.array) for stage in shown), default=0)))
-    cells, entries = Rects("cells", radius=3), Texts("entries", 12.5, palette.mono)
-    words = Texts("words", 12.5, palette.sans, "middle right")
+    cells, entries = Rects("cells", radius=3), Texts("entries", palette.px(12.5), palette.mono)
+    words = Texts("words", palette.px(12.5), palette.sans, "middle right")
     for row, stage in enumerate(shown):
         for place, (node, key) in enumerate(stage.array[:MAX_COLUMNS]):
             new = stage.joined and node == stage.node
@@ -70,7 +70,7 @@ def heap_stages(found: list[Stage], palette: Palette, lang: Lang) -> Figure:
             palette,
             hidden_axis(0, columns + 0.4),
             label_axis(
-                rows, 0, [row + 0.5 for row in range(len(shown))], names, palette.text, 12.5, palette.sans
+                rows, 0, [row + 0.5 for row in range(len(shown))], names, palette.text, palette.px(12.5), palette.sans
             ),
             (110 if shown else 8, 6, 2, 4),
         ),

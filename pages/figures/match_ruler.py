@@ -36,7 +36,7 @@ def match_ruler(rulers: Sequence[Ruler], palette: Palette, lang: Lang) -> Figure
     """Traces, in this order: usable, matched but not usable, computed, last token, page edges (notches), labels."""
     longest = max((ruler.prompt for ruler in rulers), default=1)
     usable, lost, computed, last = (Rects(name, radius=3) for name in ("usable", "lost", "computed", "last"))
-    labels = Texts("labels", 12.5, palette.sans)
+    labels = Texts("labels", palette.px(12.5), palette.sans)
     edge_x: list[float | None] = []
     edge_y: list[float | None] = []
     for row, ruler in enumerate(rulers):
@@ -74,10 +74,11 @@ def match_ruler(rulers: Sequence[Ruler], palette: Palette, lang: Lang) -> Figure
             palette,
             label_axis(
                 -0.002 * longest, longest * 1.002, [*ticks, longest],
-                [*map(str, ticks), t("figure.tokens", lang, n=longest)], palette.muted, 12.5, palette.sans,
+                [*map(str, ticks), t("figure.tokens", lang, n=longest)], palette.muted, palette.px(12.5), palette.sans,
             ),
             label_axis(
-                len(rulers), 0, [row + 0.47 for row in range(len(rulers))], names, palette.text, 13, palette.sans
+                len(rulers), 0, [row + 0.47 for row in range(len(rulers))], names, palette.text, palette.px(13),
+                palette.sans,
             ),
             (16 + 8 * max((len(name) for name in names), default=4), 40, 2, 22),
         ),

@@ -16,7 +16,7 @@ from pages.ui.frame import cards, first_open, pack
 from pages.ui.scene import Scene
 from pages.ui.session import REGISTRY, Session
 from pages.ui.text import Lang, listing, t
-from pages.ui.theme import Palette, ThemeName
+from pages.ui.theme import Look, Palette, ThemeName
 from scenarios import load
 
 Json = dict[str, Any]
@@ -30,8 +30,11 @@ _CSS_COLORS = (
 )  # fmt: skip
 _CONTROLS = (
     "reset", "back", "step", "play", "end", "stop", "scrub", "clear", "loading", "no_plotly", "toolbar", "offline",
-    "scrub_value", "scrub_start",
+    "scrub_value", "scrub_start", "speed", "speed_slow", "speed_normal", "speed_fast",
 )  # fmt: skip
+
+
+_TOUR = ("controls", "blocks", "why", "change")  # the stops of stage_tour.js
 
 
 class Chosen(BaseModel):
@@ -56,28 +59,41 @@ class Ask(BaseModel):
     have: Annotated[list[StrictStr], Field(max_length=1000)] = []
     lang: Lang
     theme: ThemeName
+    look: Look = "desk"
     select: Chosen | None = None
 
 
-def first(visitor: str, session: Session, palette: Palette, lang: Lang, link: dict[str, str]) -> Json:
+def first(
+    visitor: str, session: Session, name: ThemeName, lang: Lang, link: dict[str, str], look: Look = "desk"
+) -> Json:
     """The data of `stage.mount`: words, colours, cards, and the step in view if it is computed.
 
-    `link` holds the query parameters that the stage writes with step and selection.
+    `link` holds the query parameters that the stage writes with step and selection; empty ones it takes out.
     """
     chosen = session.selection
+    cache = session.engine.config.cache
+    palette = theme.palette(name, look)
     return {
         "visitor": visitor,
         "lang": lang,
         "theme": palette.name,
+        "look": look,
+        "scale": palette.scale,
         "colors": {name: getattr(palette, name) for name in _CSS_COLORS} | {"mono": palette.mono},
         "words": {name: t(f"control.{name}", lang) for name in _CONTROLS},
-        "cards": cards(session.engine.config.cache, lang),
+        "tour": _tour(lang),
+        "cards": cards(cache, lang, look),
         "link": link,
         "cursor": session.cursor,
         "reached": session.reached,
         "select": None if chosen is None else {"kind": chosen.kind, "id": chosen.id},
-        **_reply(session, [min(session.cursor, session.last)], palette, lang, first_open(session.engine.config.cache)),
+        **_reply(session, [min(session.cursor, session.last)], palette, lang, first_open(cache, look)),
     }
+
+
+def _tour(lang: Lang) -> Json:
+    stops = [{"title": t(f"tour.{name}", lang), "text": t(f"tour.{name}_text", lang)} for name in _TOUR]
+    return {"stops": stops} | {name: t(f"tour.{name}", lang) for name in ("skip", "back", "next", "done", "of")}
 
 
 def answer(visitor: str, body: bytes) -> Json:
@@ -101,7 +117,7 @@ def answer(visitor: str, body: bytes) -> Json:
     steps = [step for step in ask.steps if -1 <= step <= last]
     if ask.newest and not steps:
         steps = [last]
-    return _reply(session, steps, theme.palette(ask.theme), ask.lang, ask.panels, ask.have)
+    return _reply(session, steps, theme.palette(ask.theme, ask.look), ask.lang, ask.panels, ask.have)
 
 
 def _reply(

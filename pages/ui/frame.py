@@ -29,6 +29,7 @@ from pages.ui.figure_panels import (
 )
 from pages.ui.scene import Scene
 from pages.ui.text import Lang, t
+from pages.ui.theme import Look
 from pages.ui.why import Sentence, sentences
 
 Json = dict[str, Any]
@@ -77,18 +78,26 @@ PANELS: tuple[Panel, ...] = (
 )
 
 
-def cards(cache: Cache, lang: Lang) -> list[Json]:
+# For a projector: cards whose panels become tabs of another card, so that the rest has room for larger type.
+_MERGED: dict[Slot, Slot] = {"kernel": "why", "queue": "pool"}
+
+
+def cards(cache: Cache, lang: Lang, look: Look = "desk") -> list[Json]:
     """The cards of the stage with their panels, for `stage.mount`."""
     found: dict[str, list[Json]] = {}
     for panel in _shown(cache):
         entry = {"name": panel.name, "kind": panel.kind, "title": t(f"panel.{panel.name}", lang)}
-        found.setdefault(panel.slot, []).append(entry)
+        found.setdefault(_slot(panel, look), []).append(entry)
     return [{"slot": slot, "panels": entries} for slot, entries in found.items()]
 
 
-def first_open(cache: Cache) -> list[str]:
+def first_open(cache: Cache, look: Look = "desk") -> list[str]:
     """The panels open at first: one a card."""
-    return list({panel.slot: panel.name for panel in reversed(_shown(cache))}.values())
+    return list({_slot(panel, look): panel.name for panel in reversed(_shown(cache))}.values())
+
+
+def _slot(panel: Panel, look: Look) -> Slot:
+    return _MERGED.get(panel.slot, panel.slot) if look == "projector" else panel.slot
 
 
 def _shown(cache: Cache) -> list[Panel]:

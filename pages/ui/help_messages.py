@@ -16,6 +16,8 @@ PAGE: dict[str, tuple[str, str]] = {
     "key.forward": ("One step forward; it is computed if it has not been yet", "前进一步；没算过的就现在算"),
     "key.back": ("One step back", "后退一步"),
     "key.play": ("Play, and stop", "播放与停止"),
+    "key.speed": ("Play slowly, normally or fast", "慢速、正常或快速播放"),
+    "help.tour": ("Take the tour of the step page again", "再看一遍单步页面的导览"),
     "key.end": ("Run to the end, and stop", "运行到底与停止"),
     "key.home": ("Before the first step", "回到第一步之前"),
     "key.select": ("Click a request or a block: it is selected everywhere", "点击请求或块：在所有图中选中"),

@@ -85,6 +85,7 @@ async function show(stage) {
   root.dataset.drawn = step;
   root.dataset.ms = (performance.now() - began).toFixed(1);
   drawnAt(stage, step, began);
+  offerTour(stage);
 }
 
 function showWords(stage, part) {
@@ -128,6 +129,8 @@ function receive(stage, data) {
   absorb(stage, data);
   root.lang = data.lang === "zh" ? "zh-Hans" : "en";
   root.dataset.theme = data.theme;
+  root.dataset.look = data.look;
+  root.style.setProperty("--kv-px", `${data.scale}px`);
   for (const [name, color] of Object.entries(data.colors)) root.style.setProperty(`--kv-${name}`, color);
   fitToWindow(root);
 }
@@ -136,10 +139,11 @@ function receive(stage, data) {
 const builtFrom = ({ cards, lang }) => JSON.stringify([lang, cards]);
 
 function begin(root, { cards, lang }, before) {
-  const stage = Object.assign(build(root, cards), { built: builtFrom({ cards, lang }), ahead: AHEAD, asked: [], shown: -2, root });
+  const stage = Object.assign(build(root, cards), { built: builtFrom({ cards, lang }), ahead: AHEAD, asked: [], shown: -2, speed: 1, root });
+  stage.tourWanted = isTourWanted();
   if (before) {
-    const { data, target, told, reached, select } = before;
-    Object.assign(stage, { data, target, told, reached, select });
+    const { data, target, told, reached, select, speed, tourWanted } = before;
+    Object.assign(stage, { data, target, told, reached, select, speed, tourWanted });
   }
   root.style.visibility = "hidden";
   stage.leave = () => {

@@ -47,6 +47,10 @@ function buildBar(stage) {
     button.setAttribute("aria-keyshortcuts", { back: "ArrowLeft", step: "ArrowRight" }[name] ?? HINTS[name]);
     stage.buttons[name] = button;
   }
+  stage.pace = make("button", "kv-button kv-pace");
+  stage.pace.type = "button";
+  stage.pace.setAttribute("aria-keyshortcuts", "1 2 3");
+  stage.buttons.play.after(stage.pace);
   stage.scrub = make("input", "kv-scrub", bar);
   stage.scrub.type = "range";
   stage.scrub.min = "-1";

@@ -15,11 +15,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels import cache_ops, paged_attention, reference
+from kernels import cache_ops, paged_attention, recorder, reference
 from kernels.layout import LARGEST, CacheLayout, KVPool, Order, Scales
 from kernels.metadata import AttentionMetadata
 from kernels.tiling import Tiling
 from tests.kernels.batches import TOLERANCE, Batch, every_mask, make_batch, mixed_rows
+from tests.kernels.records import apart, launches
 
 QUANTISED = [(dtype, scales) for dtype in LARGEST for scales in (Scales.TOKEN_HEAD, Scales.BLOCK)]
 
@@ -282,10 +283,24 @@ def any_launch_equals_the_twin(
         masks=every_mask(rows) if masked else None, soft_cap=soft_cap, alibi=alibi, seed=seed,
     )  # fmt: skip
     lse, twin_lse = torch.empty(batch.query.shape[:2]), torch.empty(batch.query.shape[:2])
-    output = run(batch, lse, Tiling(tile=tile, split=64))
+    chosen = Tiling(tile=tile, split=64)
+    output = run(batch, lse, chosen)
     twin = reference.paged_attention(batch.query, batch.layer, batch.meta, batch.rule, twin_lse)
     assert difference(output, twin) <= TOLERANCE[dtype]
     assert difference(lse, twin_lse) <= 1e-5
+    _, record = recorder.record(batch.query, batch.layer, batch.meta, batch.rule, None, chosen)
+    assert apart(record, batch, chosen) <= 1e-4
+
+
+def records() -> dict[str, tuple[float, bool]]:
+    """What the kernel writes down against the twin's walk; and does the output stay the same to the bit?"""
+    result = {}
+    for name, (batch, tiling) in launches().items():
+        plain = run(batch, tiling=tiling)
+        output, record = recorder.record(batch.query, batch.layer, batch.meta, batch.rule, None, tiling)
+        assert record.source == "kernel" and record.visits
+        result[name] = apart(record, batch, tiling), torch.equal(output, plain)
+    return result
 
 
 def holds(law: Callable[[], None]) -> str:
@@ -304,7 +319,7 @@ def main() -> None:
         "shapes": shapes(), "poison": poison(), "alone": alone_equals_batched(), "splits": splits(),
         "split_alone": split_decode_alone_equals_batched(), "quantised": quantised(), "formats": number_formats(),
         "writes": writes(), "copies": copies(), "no_context": no_context(), "far_away": far_away(),
-        "any_launch": holds(any_launch_equals_the_twin),
+        "records": records(), "any_launch": holds(any_launch_equals_the_twin),
     }  # fmt: skip
     json.dump(results, sys.stdout)
 

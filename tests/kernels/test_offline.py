@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import os
 import re
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -55,6 +59,66 @@ def test_half_types_use_tensor_cores_and_fp32_stays_exact(compiled: list[offline
     for one in compiled:
         if one.name.startswith("attention"):
             assert (one.facts.mma > 0) == (" fp32" not in one.name), one.name
+
+
+@pytest.mark.parametrize("more", ["fp32", "bf16", *(f"bf16, {more}" for more in (
+    "i8 cache by block", "masks", "soft cap, ALiBi, LSE", "split decode"))])  # fmt: skip
+def test_a_record_that_is_off_leaves_no_trace(
+    more: str, compiled: list[offline.Compiled], unrecorded: ModuleType
+) -> None:
+    """The same PTX as of the same source without a word of RECORD."""
+    name = f"attention (9, 3, 64) {more}"
+    launch = offline.catalogue()[name]()
+    kernel = unrecorded.paged_attention_kernel
+    kept = {key: value for key, value in launch.arguments.items() if key in kernel.arg_names}
+    assert len(launch.arguments) - len(kept) == 6
+    for usual in (one for one in compiled if one.name == name):
+        without = offline.compile_launch(name, replace(launch, kernel=kernel, arguments=kept), usual.capability)
+        assert len(instructions(usual)) > 300
+        assert instructions(usual) == instructions(without)
+        assert replace(usual.facts, ptx_bytes=0) == replace(without.facts, ptx_bytes=0)
+
+
+def test_a_record_that_is_on_is_in_the_code(compiled: list[offline.Compiled]) -> None:
+    code = {(one.name, one.capability): instructions(one) for one in compiled}
+    for capability in offline.CAPABILITIES:
+        on, off = (code[f"attention (9, 3, 64) bf16{recorded}", capability] for recorded in (", recorded", ""))
+        assert len(on) > len(off)
+        assert sum("st.global" in line for line in on) > sum("st.global" in line for line in off)
+
+
+@pytest.fixture(scope="module")
+def unrecorded(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    """kernels/paged_attention.py without RECORD."""
+    from kernels import paged_attention
+
+    path = tmp_path_factory.mktemp("source") / "unrecorded.py"
+    source = Path(paged_attention.__file__).read_text(encoding="utf-8")
+    path.write_text(ast.unparse(WithoutRecord().visit(ast.parse(source))), encoding="utf-8")
+    spec = importlib.util.spec_from_file_location("unrecorded", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class WithoutRecord(ast.NodeTransformer):
+    """Takes `if RECORD:` and the arguments that serve it out of a module's functions."""
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        return None if isinstance(node.test, ast.Name) and node.test.id == "RECORD" else self.generic_visit(node)
+
+    def visit_arguments(self, node: ast.arguments) -> ast.arguments:
+        node.args = [argument for argument in node.args if not argument.arg.lower().startswith("record")]
+        return node
+
+
+def instructions(one: offline.Compiled) -> list[str]:
+    """The PTX without what names the source: comments, line numbers and the labels between them, debug sections."""
+    code = one.text["ptx"].partition(".section")[0]
+    lines = (line.partition("//")[0].strip() for line in code.splitlines())
+    return [line for line in lines if line and not re.match(r"\.loc|\.file|\$L__(tmp|func)", line)]
 
 
 def test_offsets_are_64_bit(compiled: list[offline.Compiled]) -> None:

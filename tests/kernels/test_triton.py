@@ -15,6 +15,7 @@ import torch
 
 from kernels.layout import CacheLayout, Order, Scales
 from tests.kernels.batches import SHAPES, TOLERANCE, every_mask, make_batch, mixed_rows
+from tests.kernels.records import apart, launches, written
 
 pytest.importorskip("triton", reason="triton has wheels for Linux only")
 
@@ -90,6 +91,13 @@ def test_interpreted_block_copy_equals_the_twin(interpreted: dict[str, Any]) -> 
     assert all(interpreted["copies"].values())
 
 
+def test_an_interpreted_record_is_the_twins_visit_by_visit(interpreted: dict[str, Any]) -> None:
+    assert len(interpreted["records"]) == 8
+    for name, (error, same_output) in interpreted["records"].items():
+        assert error <= 1e-5, name
+        assert same_output, name
+
+
 def test_any_interpreted_launch_equals_the_twin(interpreted: dict[str, Any]) -> None:
     assert not interpreted["any_launch"], interpreted["any_launch"]
 
@@ -139,6 +147,24 @@ def on_gpu(owner: Any) -> Any:
         if isinstance(value := getattr(owner, name), torch.Tensor) or is_dataclass(value)
     }
     return replace(owner, **changes)
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.parametrize("name", list(launches()))
+def test_a_compiled_record_is_the_twins_visit_by_visit(name: str) -> None:
+    from kernels import dispatch, recorder
+    from kernels.paged_attention import paged_attention
+
+    batch, tiling = launches()[name]
+    there = on_gpu(written(batch))
+    assert dispatch.implementation_name("cuda") == "triton"
+    plain = paged_attention(there.query, there.layer, there.meta, there.rule, None, tiling)
+    output, record = recorder.record(there.query, there.layer, there.meta, there.rule, None, tiling)
+    assert record.source == "kernel"
+    assert record.visits
+    assert apart(record, batch, tiling) <= 1e-4
+    assert (output - plain).abs().max() <= 1e-6
 
 
 QUANTISED = [(torch.float8_e4m3fn, Scales.TOKEN_HEAD), (torch.int8, Scales.BLOCK)]
