@@ -22,7 +22,7 @@ from pages.ui.edge_text import recorded_text
 from pages.ui.legend import legend, tree_entries
 from pages.ui.prefix_table import requests_table, sums_table, use_table
 from pages.ui.recorded import pick_scenario
-from pages.ui.shell import ActivePage, header
+from pages.ui.shell import ActivePage, header, look
 from pages.ui.stepping import stepper
 from pages.ui.text import Lang, t
 from pages.ui.why import sentences
@@ -35,7 +35,7 @@ SIDE_NAMES = ("scenario", "step", "hash", "radix", "request")
 NAMES = ("mode", *SIDE_NAMES, *tree_by_hand.NAMES)
 HASH_SIZES = ("1", "4", "8", "16")
 HEIGHT = 200
-SAID = 3  # sentences over each structure
+SAID = {"desk": 3, "projector": 2}  # sentences over each structure
 Runs = Mapping[str, CacheRun]
 
 
@@ -55,7 +55,7 @@ def main() -> None:
         mine = view if fresh else kept.get(mode, view)
         controls = tree_by_hand.controls if mode == "tree" else _controls
         chosen = controls(mine, fresh, lang)
-    palette = theme.palette(st.context.theme.type or "light")
+    palette = theme.palette(theme.theme_name(st.context.theme.type), look())
     if mode == "tree":
         shown = tree_by_hand.tree_by_hand(chosen, palette, lang)
     else:
@@ -116,7 +116,8 @@ def _side_by_side(
     ruler, table = st.columns([1.15, 1], gap="medium")
     with ruler:
         rulers = [_ruler(run, request, lang) for run in runs.values()]
-        chart(match_ruler(rulers, palette, lang), 34 * len(rulers) + 30, "prefix-ruler", ruler_alt(rulers, lang))
+        height = round(palette.px(34 * len(rulers) + 30))
+        chart(match_ruler(rulers, palette, lang), height, "prefix-ruler", ruler_alt(rulers, lang))
         legend(
             (
                 ("■", palette.used, "ruler.legend_usable"),
@@ -152,7 +153,8 @@ def _chains(run: CacheRun, cursor: int, palette: theme.Palette, lang: Lang) -> N
     _title(t("prefix.hash", lang, size=run.config.block_size), run, step.index, cursor, lang)
     marks = block_marks(step.events, step.snapshot) if now else {}
     figure = hash_chains(step.snapshot, marks, None, palette, lang)
-    chart(figure, HEIGHT, "prefix-chains", chains_alt(step.snapshot, lang) + " " + _owned(run, pool.owned, lang))
+    alt = chains_alt(step.snapshot, lang) + " " + _owned(run, pool.owned, lang)
+    chart(figure, round(palette.px(HEIGHT)), "prefix-chains", alt)
     legend(
         (
             ("■", palette.used, "legend.owned"),
@@ -175,7 +177,8 @@ def _tree(run: CacheRun, cursor: int, palette: theme.Palette, lang: Lang) -> Non
     _title(t("prefix.radix", lang, size=run.config.block_size), run, step.index, cursor, lang)
     events = step.events if step.index == cursor else ()
     figure = radix_tree(view, events, None, palette, lang, recorded_text())
-    chart(figure, HEIGHT, "prefix-tree", tree_alt(view, lang) + " " + _owned(run, step.snapshot.pool.owned, lang))
+    alt = tree_alt(view, lang) + " " + _owned(run, step.snapshot.pool.owned, lang)
+    chart(figure, round(palette.px(HEIGHT)), "prefix-tree", alt)
     legend(tree_entries(palette), lang)
 
 
@@ -192,7 +195,7 @@ def _title(name: str, run: CacheRun, at: int, cursor: int, lang: Lang) -> None:
         said = [t("compare.over", lang, step=len(run.steps))]
     else:
         telling = [item for item in sentences(step, lang) if item.tone in ("hit", "evict")]
-        said = [item.text for item in sorted(telling, key=lambda item: -item.weight)[:SAID]]
+        said = [item.text for item in sorted(telling, key=lambda item: -item.weight)[: SAID[look()]]]
         said = said or [t("prefix.nothing", lang)]
     st.markdown(f"**{name}** · {numbers}")
     st.html('<div class="kv-said">' + "".join(f"<p>{_plain(text)}</p>" for text in said) + "</div>")

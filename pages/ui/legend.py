@@ -15,7 +15,7 @@ Entry = tuple[str, str, str]  # sign, colour, message key
 def legend(entries: Iterable[Entry], lang: Lang) -> None:
     """Signs differ as well as colours."""
     items = (f'<span><b style="color:{color}">{sign}</b> {t(key, lang)}</span>' for sign, color, key in entries)
-    st.html(f'<div class="kv-legend">{"".join(items)}</div>')
+    st.html(f'<div class="kv-signs">{"".join(items)}</div>')
 
 
 def tree_entries(palette: Palette) -> tuple[Entry, ...]:

@@ -82,7 +82,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "prefix.tree_pool": ("Pool (tokens)", "池（令牌）"),
     "prefix.tree_policy": ("Evict first", "淘汰策略"),
     "prefix.operation": ("Operation", "操作"),
-    "prefix.argument": ("Text or number", "文本或数字"),
+    "prefix.argument": ("TEXT or N", "文本或 N"),
     "prefix.do": ("Do it", "执行"),
     "prefix.operations": ("Operations, one a line", "操作，每行一个"),
     "prefix.operations_note": (

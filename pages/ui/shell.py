@@ -29,11 +29,11 @@ _CSS = """<style>
 .stMain .stVerticalBlock{gap:.45rem}
 .kv-side{font-size:15px;font-weight:700}
 .kv-note{font-size:13px;margin:0;opacity:.85}
-.kv-said{font-size:14px;line-height:1.35;min-height:4.05em}
+.kv-said{font-size:1rem;line-height:1.35;min-height:4.05em}
 .kv-said p{margin:0}
-.kv-op{font:600 17px/1.3 ui-monospace,Menlo,Consolas,monospace;margin:0 0 .2rem}
-.kv-legend{display:flex;flex-wrap:wrap;gap:.1rem 1rem;font-size:13px;line-height:1.4}
-.kv-legend b{font-size:16px;line-height:1}
+.kv-op{font:600 1.2rem/1.3 ui-monospace,Menlo,Consolas,monospace;margin:0 0 .2rem}
+.kv-signs{display:flex;flex-wrap:wrap;gap:.1rem 1rem;font-size:.93rem;line-height:1.4}
+.kv-signs b{font-size:1.15rem;line-height:1}
 .kv-brand{font-size:17px;font-weight:700;letter-spacing:-.01em;white-space:nowrap}
 [class*="st-key-links-"] a{padding:.1rem 0;background:none!important}
 [class*="st-key-links-"] a p{color:ACCENT!important}

@@ -179,10 +179,11 @@ def tree_by_hand(chosen: dict[str, str], palette: Palette, lang: Lang) -> dict[s
 
 def _typed(lang: Lang) -> None:
     """The operations as text, and one more to pick."""
-    with st.form("tree-one", border=False), st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        st.selectbox(t("prefix.operation", lang), KINDS, key="tree-kind", width=105)
-        st.text_input(t("prefix.argument", lang), key="tree-argument", width=120)
-        st.form_submit_button(t("prefix.do", lang), on_click=_append)
+    with st.form("tree-one", border=False):
+        kind, argument, button = st.columns([1.25, 1.25, 0.9], gap="small", vertical_alignment="bottom")
+        kind.selectbox(t("prefix.operation", lang), KINDS, key="tree-kind")
+        argument.text_input(t("prefix.argument", lang), key="tree-argument")
+        button.form_submit_button(t("prefix.do", lang), on_click=_append, width="stretch")
     st.text_area(t("prefix.operations", lang), key=TEXT, height=270, on_change=_changed)
     st.caption(t("prefix.operations_note", lang))
 
@@ -191,7 +192,9 @@ def _moment(moment: Moment, number: int, last: int, palette: Palette, lang: Lang
     view, events = moment.view, moment.events
     done = t("prefix.before", lang) if moment.operation is None else f"{number}/{last}: {moment.operation}"
     st.html(f'<p class="kv-op">{_plain(done)}</p><div class="kv-said"><p>{_plain(_said(moment, lang))}</p></div>')
-    chart(radix_tree(view, events, None, palette, lang, label), 200, "tree-tree", tree_alt(view, lang))
+    chart(
+        radix_tree(view, events, None, palette, lang, label), round(palette.px(170)), "tree-tree", tree_alt(view, lang)
+    )
     legend(tree_entries(palette), lang)
     st.caption(
         t(

@@ -27,7 +27,7 @@ def test_arrow_keys_step_and_the_link_follows(page: Page, address: str) -> None:
 
 def test_a_tree_grows_by_hand_and_survives_a_bad_operation(page: Page, address: str) -> None:
     page.goto(f"{address}/prefix?mode=tree&ops=insert+1234&model=toy&lang=en")
-    text, button = page.get_by_label("Text or number"), page.get_by_role("button", name="Do it")
+    text, button = page.get_by_label("TEXT or N"), page.get_by_role("button", name="Do it")
     text.fill("129")
     button.click()
     expect(page.get_by_text("2/2: match 129")).to_be_visible(timeout=30_000)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import plotly.graph_objects as go
 import pytest
@@ -239,3 +241,13 @@ def test_each_half_keeps_its_place() -> None:
     assert page.slider[0].value == 2
     page.button_group(key="prefix-mode").set_value("tree").run()
     assert page.query_params["example"] == "locked_ancestor"
+
+
+def test_the_pages_own_classes_are_not_the_stages() -> None:
+    """The stage's styles and the shell's are on the same page: a name in both would style what it does not mean."""
+    ui = Path(__file__).parents[2] / "pages" / "ui"
+    shell, stage = (
+        set(re.findall(r"\.(kv-\w+)", (ui / name).read_text("utf-8"))) for name in ("shell.py", "stage.css")
+    )
+    assert "kv-signs" in shell and "kv-legend" in stage
+    assert not shell & stage
