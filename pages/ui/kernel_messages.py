@@ -27,11 +27,17 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "This run has no step yet; choose a scenario with requests.",
         "此运行还没有步；请选择有请求的场景。",
     ),
-    "kernel.headline": (
-        "Step {step}, {what} of {id}: {tokens} query tokens at positions {first}–{last} read {context} positions in "
+    "kernel.headline.one": (
+        "Step {step}, {what} of {id}: its query token at position {last} reads {context} positions in {blocks} blocks "
+        "of {size}. Layer {layer} of 0–{layers}, computed by: {by}.",
+        "第 {step} 步，{id} 的{what}：位置 {last} 的查询令牌读取 {context} 个位置，"
+        "共 {blocks} 个大小为 {size} 的块。第 {layer} 层（0–{layers}），由 {by} 计算。",
+    ),
+    "kernel.headline.many": (
+        "Step {step}, {what} of {id}: {n} query tokens at positions {first}–{last} read {context} positions in "
         "{blocks} blocks of {size}. Layer {layer} of 0–{layers}, computed by: {by}.",
-        "第 {step} 步，{id} 的{what}：位置 {first}–{last} 的 {tokens} 个查询令牌读取 {context} 个位置，"
-        "共 {blocks} 个大小为 {size} 的块。第 {layer} 层（共 {layers} 层），由 {by} 计算。",
+        "第 {step} 步，{id} 的{what}：位置 {first}–{last} 的 {n} 个查询令牌读取 {context} 个位置，"
+        "共 {blocks} 个大小为 {size} 的块。第 {layer} 层（0–{layers}），由 {by} 计算。",
     ),
     "kernel.prefill": ("prefill", "预填充"),
     "kernel.decode": ("decode", "解码"),
@@ -79,8 +85,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "kernel.lens_running": ("Interpreting (the first time Triton is loaded) …", "正在解释执行（首次会加载 Triton）……"),
     "kernel.lens_failed": ("The kernel could not be interpreted: {reason}.", "无法解释执行内核：{reason}。"),
     "kernel.lens_result": (
-        "{mark} {tokens} query tokens in **{ms} ms**, measured (interpreted by Triton {version}; says nothing of a "
-        "GPU). max |Δ| against the twin **{twin}**, against dense **{dense}** (tolerance {tolerance}).",
+        "{mark} Query tokens run: {tokens}, in **{ms} ms**, measured (interpreted by Triton {version}; it says "
+        "nothing of a GPU). max |Δ| against the twin **{twin}**, against dense **{dense}** (tolerance {tolerance}).",
         "{mark} {tokens} 个查询令牌，实测 **{ms} 毫秒**（由 Triton {version} 解释执行，与 GPU 速度无关）。"
         "与对照实现的最大 |Δ| **{twin}**，与稠密结果 **{dense}**（容差 {tolerance}）。",
     ),
