@@ -2,7 +2,8 @@
 
 The shadow copy never reads the pool or a block table: it takes K and V as the layer computed them, and for a prefix
 hit it copies the rows that some request computed for the same tokens. A wrong block, a stale row or a wrong table
-therefore shows as a difference.
+therefore shows as a difference. A cache of a smaller dtype rounds what it is given; the shadow rounds its rows in the
+same way, so that rounding itself is no difference, and what it costs is `engine.kv_error`'s to say.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from engine.kv_dtype import rounding_reach
 from engine.request import Request
-from kernels.reference import attention_mass, dense_attention
+from kernels.layout import CacheLayout
+from kernels.reference import attention_mass, dense_attention, round_trip
 
 if TYPE_CHECKING:
     from engine.scheduler import Plan
@@ -31,19 +34,28 @@ TOLERANCE_FP32 = 2e-4
 class AttentionLens:
     """Observer of one layer: per request the dense difference and the attention mass over its blocks."""
 
-    tolerance = TOLERANCE_FP32
-
-    def __init__(self, layer: int, block_size: int, scale: float) -> None:
-        self.layer = layer
+    def __init__(self, layer: int, layout: CacheLayout, scale: float) -> None:
+        self.layer: int = layer
         self.mass: dict[str, NDArray[np.float32]] = {}
         self.diff: dict[str, float | None] = {}
-        self._block_size = block_size
+        self._block_size = layout.block_size
+        self._layout = layout
         self._scale = scale
+        self._largest_value = 0.0
         self._rows: list[tuple[Request, int, int]] = []
         self._seen: dict[str, Request] = {}
         self._shadow: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
         self._content: OrderedDict[bytes, tuple[torch.Tensor, torch.Tensor]] = OrderedDict()
         self._chains: dict[str, list[bytes]] = {}
+
+    @property
+    def tolerance(self) -> float:
+        """Two computations of one row differ by what floats leave open, and that may round a number the other way.
+
+        An output is a mean of V rows, so a number of V that was rounded the other way moves it by one spacing at most;
+        the spacing is taken at the largest V so far. In float32 this adds nothing to speak of.
+        """
+        return TOLERANCE_FP32 + rounding_reach(self._layout.dtype, self._largest_value)
 
     def begin(self, requests: Sequence[Request], plan: Plan) -> None:
         """Announces the rows of the coming launch; forgets requests that are over."""
@@ -65,6 +77,8 @@ class AttentionLens:
 
     def __call__(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, output: torch.Tensor) -> None:
         """query, output [T, Hq, D]; key, value [T, Hkv, D], key after rotary embedding."""
+        self._largest_value = max(self._largest_value, float(value.abs().max()))
+        key, value = (round_trip(rows, self._layout) for rows in (key, value))
         first = 0
         for request, start, length in self._rows:
             rows = slice(first, first + length)

@@ -19,9 +19,9 @@ from kernels.metadata import AttentionMetadata, ScoreRule
 
 
 class Observer(Protocol):
-    """Someone who looks at one layer. Called once per forward pass, after that layer's attention."""
+    """Someone who looks at one layer, or at each in turn if `layer` is None. Called after the layer's attention."""
 
-    layer: int
+    layer: int | None
 
     def __call__(self, query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> None:
         """query, output [T, Hq, D]; key, value [T, Hkv, D], this step's tokens only; query and key are rotated."""
@@ -33,18 +33,10 @@ class KVCache:
     Memory is left as the allocator gives it: nothing may ever depend on a slot that was not written.
     """
 
-    def __init__(
-        self,
-        spec: LlamaSpec,
-        num_blocks: int,
-        block_size: int,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str = "cpu",
-    ) -> None:
-        layout = CacheLayout(spec.num_layers, num_blocks, block_size, spec.num_kv_heads, spec.head_dim, dtype)
+    def __init__(self, layout: CacheLayout, device: torch.device | str = "cpu") -> None:
         self.pool = layout.allocate(device)
         self.key, self.value = self.pool.key, self.pool.value
-        self.layers = tuple(self.pool.layer(index) for index in range(spec.num_layers))
+        self.layers = tuple(self.pool.layer(index) for index in range(layout.num_layers))
 
     @property
     def num_blocks(self) -> int:
@@ -164,7 +156,7 @@ class LlamaModel:
                 value = heads[:, -spec.num_kv_heads :]
                 dispatch.write_kv(key, value, cache.layers[index], meta.slot_mapping)
                 attended = dispatch.paged_attention(query, cache.layers[index], meta, rule, plan=plan)
-                if observer is not None and observer.layer == index:
+                if observer is not None and observer.layer in (None, index):
                     observer(query, key, value, attended)
                 hidden += matrices.attention_out(attended.flatten(1))
                 gate, up = matrices.gate_up(_rms_norm(hidden, layer.mlp_norm, spec.rms_eps)).chunk(2, dim=1)
