@@ -122,6 +122,7 @@ def _side_by_side(
                 ("■", palette.used, "ruler.legend_usable"),
                 ("▨", palette.shared, "ruler.legend_lost"),
                 ("□", palette.text, "ruler.legend_computed"),
+                ("▩", palette.decode, "ruler.legend_last"),
             ),
             lang,
         )
@@ -161,6 +162,7 @@ def _chains(run: CacheRun, cursor: int, palette: theme.Palette, lang: Lang) -> N
             ("+", palette.new, "legend.new"),
             ("✓", palette.hit, "legend.hit"),
             ("×", palette.evicted, "legend.evicted"),
+            ("−", palette.muted, "legend.freed"),
         ),
         lang,
     )

@@ -145,7 +145,7 @@ class Cover(_Part):
     """The picture in the library: one diagram at the most telling step."""
 
     step: StrictInt = Field(ge=0)
-    figure: Literal["tables", "pool", "queue", "schedule"]
+    figure: Literal["tables", "pool", "queue", "schedule", "fairness"]
 
 
 def _engine_config(value: Any) -> Any:

@@ -20,7 +20,7 @@ TICKS = 6
 
 
 def fairness(found: Sequence[Wait], cursor: int, selection: Selection | None, palette: Palette, lang: Lang) -> Figure:
-    """Traces, in this order: ended, after preemption, waiting, longest, selected, ends, labels, cursor, words.
+    """Traces: ended, after preemption, waiting, longest, selected, ends, labels, top label, cursor, words.
 
     A wait is a line that rises by one a step, from where it began to where the request computed.
     """
@@ -34,8 +34,18 @@ def fairness(found: Sequence[Wait], cursor: int, selection: Selection | None, pa
         Texts("labels", palette.px(12.5), palette.sans, "middle right"),
         Texts("words", palette.px(12.5), palette.sans),
     )
+    over_line = Texts("top label", palette.px(12.5), palette.sans, "top left")
     said = list(waiting[:LABELS])
     said += [wait for wait in shown if (wait is top or wait.request == chosen) and wait not in said]
+    if top is not None and _end(top, cursor) > across / 2:  # left of its end is room: nothing lies above the longest
+        said.remove(top)
+        over_line.add(
+            _end(top, cursor) - across * 0.01,
+            top.steps,
+            _label(top, lang),
+            palette.evicted,
+            ref=request_ref(top.request),
+        )
     for wait, y in _apart(said, high * LINE_SHARE):
         ink = palette.evicted if wait is top else palette.text if wait.end is None else palette.muted
         labels.add(_end(wait, cursor) + 0.3, y, _label(wait, lang), ink, ref=request_ref(wait.request))
@@ -61,6 +71,7 @@ def fairness(found: Sequence[Wait], cursor: int, selection: Selection | None, pa
             _rising("selected", parts["selected"], cursor, palette.hit, width=3),
             _ends(shown, cursor, palette, lang),
             labels.trace(),
+            over_line.trace(),
             lines("cursor", [cursor + 0.5] * 2, [0, high * 1.08], palette.accent, width=1.2, dash="dot"),
             words.trace(),
         ],

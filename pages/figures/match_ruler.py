@@ -16,7 +16,10 @@ TICKS = 8
 
 @dataclass(frozen=True, slots=True)
 class Ruler:
-    """One cache's part of a prompt of `prompt` tokens; whole pages of `size` tokens are usable."""
+    """One cache's part of a prompt of `prompt` tokens; whole pages of `size` tokens are usable.
+
+    The last token is not even looked up: it is computed in any case, since its output is what is sampled from.
+    """
 
     label: str
     size: int
@@ -30,9 +33,9 @@ class Ruler:
 
 
 def match_ruler(rulers: Sequence[Ruler], palette: Palette, lang: Lang) -> Figure:
-    """Traces, in this order: usable, matched but not usable, computed, page edges (notches below), labels."""
+    """Traces, in this order: usable, matched but not usable, computed, last token, page edges (notches), labels."""
     longest = max((ruler.prompt for ruler in rulers), default=1)
-    usable, lost, computed = (Rects(name, radius=3) for name in ("usable", "lost", "computed"))
+    usable, lost, computed, last = (Rects(name, radius=3) for name in ("usable", "lost", "computed", "last"))
     labels = Texts("labels", palette.px(12.5), palette.sans)
     edge_x: list[float | None] = []
     edge_y: list[float | None] = []
@@ -42,14 +45,15 @@ def match_ruler(rulers: Sequence[Ruler], palette: Palette, lang: Lang) -> Figure
         for rects, kind, length, fill, ink in (
             (usable, "usable", ruler.usable, palette.used, palette.on_used),
             (lost, "lost", ruler.matched - ruler.usable, palette.shared, palette.on_shared),
-            (computed, "computed", ruler.prompt - ruler.matched, palette.free, palette.text),
+            (computed, "computed", ruler.prompt - 1 - ruler.matched, palette.free, palette.text),
+            (last, "last", 1, palette.decode, palette.text),
         ):
             if length:
                 outline = palette.muted if kind == "computed" else fill
-                pattern = "/" if kind == "lost" else ""
+                pattern = {"lost": "/", "last": "x"}.get(kind, "")
                 rects.add(low, row + 0.14, length, 0.66, fill, line=outline, pattern=pattern, hover=hover)
-                words = _fitting(kind, length, longest, lang)
-                labels.add(low + length / 2, row + 0.47, words, ink)
+                if kind != "last":
+                    labels.add(low + length / 2, row + 0.47, _fitting(kind, length, longest, lang), ink)
             low += length
         for edge in range(ruler.size, ruler.prompt, ruler.size) if ruler.size > 1 else ():
             edge_x += [edge, edge, None]
@@ -62,6 +66,7 @@ def match_ruler(rulers: Sequence[Ruler], palette: Palette, lang: Lang) -> Figure
             usable.trace(),
             lost.trace(palette.card),
             computed.trace(),
+            last.trace(palette.card),
             lines("page edges", edge_x, edge_y, palette.text, width=1.4),
             labels.trace(),
         ],

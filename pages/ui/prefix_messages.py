@@ -33,9 +33,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     ),
     "prefix.pinned": ("Request {id}. Pick it again to follow the step.", "请求 {id}。再点一次则跟随当前步。"),
     "prefix.ruler_note": (
-        "What each cache made of this prompt when it was admitted. Lines are block or page edges; the last token is "
-        "computed in any case.",
-        "接纳时每种缓存对此提示的结果。竖线为块或页的边界；最后一个令牌总要计算。",
+        "What each cache made of this prompt when it was admitted; notches are block or page edges.",
+        "接纳时每种缓存对此提示的结果；刻痕为块或页的边界。",
     ),
     "prefix.counted": (
         "Tokens, and blocks × size; all counted in the runs. Usable is the hit; evicted: to make room for it.",
@@ -54,8 +53,9 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "ruler.lost": ("part page {n}", "不足一页 {n}"),
     "ruler.computed": ("not matched {n}", "未匹配 {n}"),
     "ruler.legend_usable": ("usable", "可复用"),
-    "ruler.legend_lost": ("matched, but in a part page: computed again", "已匹配但不足一页：重新计算"),
+    "ruler.legend_lost": ("matched in a part page: computed again", "已匹配但不足一页：重新计算"),
     "ruler.legend_computed": ("not matched: computed", "未匹配：计算"),
+    "ruler.legend_last": ("last token: always computed", "最后一个令牌：总要计算"),
     "hover.ruler": (
         "<b>{name}</b>: matched {matched} of {prompt} tokens<br>usable in whole pages of {size}: {usable}<br>"
         "computed: {computed}",

@@ -23,7 +23,7 @@ from scenarios.schema import Exercise, Scenario, Text
 NAMES = (
     "three_requests", "shared_prefix", "middle_hit", "full_hit", "twins", "next_turn", "three_limits",
     "chunked_prefill", "memory_pressure", "swap", "static_batching", "contiguous", "parallel_sampling",
-    "radix_fork", "leaf_heap", "lpm_starvation",
+    "radix_fork", "leaf_heap", "lpm_starvation", "priorities",
 )  # fmt: skip
 LONG = {"static_batching"}  # hundreds of steps: live on the small model only, on SmolLM2 its beginning
 BEGINNING = 30
