@@ -25,7 +25,7 @@ CONTROLS: dict[str, tuple[str, str]] = {
         "The server does not answer; trying again every second. What has been run can still be stepped through.",
         "服务器没有响应，正在每秒重试。已运行的步骤仍可浏览。",
     ),
-    "control.speed": ("Speed of play: {speed}", "播放速度：{speed}"),
+    "control.speed": ("Speed: {speed}", "播放速度：{speed}"),
     "control.speed_slow": ("slow", "慢"),
     "control.speed_normal": ("normal", "正常"),
     "control.speed_fast": ("fast", "快"),
