@@ -206,6 +206,30 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "剩余差异是舍入：形状不同的批次求和顺序不同。",
     ),
     "kernel.delta": ("max |Δ|", "最大 |Δ|"),
+    "kernel.tab_dtype": ("KV dtype", "KV 数据类型"),
+    "kernel.dtype": ("Keep K and V in", "K 与 V 保存为"),
+    "kernel.as_run": ("as it ran ({dtype})", "实际运行的类型（{dtype}）"),
+    "kernel.dtype_running": (
+        "One forward pass of this request, every layer in every dtype …",
+        "对该请求做一次前向，逐层计算每种类型……",
+    ),
+    "kernel.dtype_error": (
+        "**{dtype}**, layer {layer}: |Δ| ⁄ |exact| = **{share}**, max |Δ| = {largest} (head {head}). Worst layer: "
+        "{worst} with {most}. **{bytes}** bytes a token over all layers in place of {exact} (× {times}). Measured.",
+        "**{dtype}**，第 {layer} 层：|Δ| ⁄ |精确值| = **{share}**，最大 |Δ| = {largest}（头 {head}）。"
+        "误差最大的层：{worst}，{most}。每个令牌所有层共 **{bytes}** 字节，原为 {exact}（× {times}）。为实测结果。",
+    ),
+    "kernel.dtype_note": (
+        "Each layer's own error with the queries of this launch: K and V written in the format, read back and attended "
+        "by the same kernel. It does not add up over layers as in a whole run; for that set kv_dtype on the step page.",
+        "用本次启动的查询得到每层自身的误差：K 与 V 以该类型写入、读回，并由同一内核计算注意力。"
+        "它不像整次运行那样逐层累积；要看累积效果，请在单步页设置 kv_dtype。",
+    ),
+    "hover.layer_error": ("layer %{x}, %{text}: %{y:.2%}", "第 %{x} 层，%{text}：%{y:.2%}"),
+    "alt.dtype": (
+        "Relative error of attention by layer and KV dtype; {dtype} at layer {layer}: {share}.",
+        "各层各 KV 数据类型的注意力相对误差；{dtype} 在第 {layer} 层：{share}。",
+    ),
     "kernel.fault": ("Spoil", "破坏"),
     "kernel.fault_swapped": ("two full blocks' entries change places", "两个满块的表项互换"),
     "kernel.fault_swapped_tail": ("the first and the part-filled entry change places", "第一个与未满块的表项互换"),

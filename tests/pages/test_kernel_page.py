@@ -321,3 +321,16 @@ def test_a_lens_that_cannot_start_is_a_sentence(monkeypatch: pytest.MonkeyPatch)
     assert any("the same blocks in the same order" in each.value for each in page.markdown)
     page.number_input[0].set_value(3).run()  # another launch: what was seen is not of it
     assert not any("the same blocks in the same order" in each.value for each in page.markdown)
+
+
+def test_a_kv_dtype_is_switched_on_and_its_error_is_the_engines(launches: Launches, workload: Workload) -> None:
+    looked = launches.at(Source(workload), 3)
+    expected = looked.errors_of(0)
+    assert looked.errors_of(0) is expected
+    page = open_page(PAGE, scenario="shared_prefix", step="4", layer="1")
+    before = len(page.get("plotly_chart"))
+    page.radio(key="kernel-kv-dtype").set_value("int8").run()
+    assert not page.exception
+    assert len(page.get("plotly_chart")) == before + 1
+    mine = next(each for each in expected if (each.layer, each.kv_dtype) == (1, "int8"))
+    assert any(f"{mine.relative:.2%}" in each.value and "int8" in each.value for each in page.markdown)
