@@ -34,8 +34,11 @@ TOLERANCE_FP32 = 2e-4
 class AttentionLens:
     """Observer of one layer: per request the dense difference and the attention mass over its blocks."""
 
-    def __init__(self, layer: int, layout: CacheLayout, scale: float) -> None:
+    def __init__(self, layer: int, layout: CacheLayout, scale: float, tables_may_change: bool = False) -> None:
+        """`tables_may_change`: a running request's blocks may be replaced by equal ones of another (radix cache)."""
         self.layer: int = layer
+        self._tables_may_change = tables_may_change
+        self._found: set[str] = set()  # requests with rows that may be another computation than their shadow's
         self.mass: dict[str, NDArray[np.float32]] = {}
         self.diff: dict[str, float | None] = {}
         self._block_size = layout.block_size
@@ -50,11 +53,14 @@ class AttentionLens:
 
     @property
     def tolerance(self) -> float:
-        """Two computations of one row differ by what floats leave open, and that may round a number the other way.
+        """Of the last launch. The shadow of rows a request computed itself is what the cache holds, to the bit.
 
-        An output is a mean of V rows, so a number of V that was rounded the other way moves it by one spacing at most;
-        the spacing is taken at the largest V so far. In float32 this adds nothing to speak of.
+        Rows it found in the cache may be of another computation than the shadow's: these differ by what floats leave
+        open, and may be rounded the other way. An output is a mean of V rows, so a number of V that was moves it by one
+        spacing at most, taken at the largest V so far. In float32 this adds nothing to speak of.
         """
+        if not self._tables_may_change and not any(request.id in self._found for request, _, _ in self._rows):
+            return TOLERANCE_FP32
         return TOLERANCE_FP32 + rounding_reach(self._layout.dtype, self._largest_value)
 
     def begin(self, requests: Sequence[Request], plan: Plan) -> None:
@@ -65,6 +71,7 @@ class AttentionLens:
         for request_id in [name for name, request in self._seen.items() if request.status.is_over]:
             for store in (self._seen, self._shadow, self._chains):
                 store.pop(request_id, None)
+            self._found.discard(request_id)
 
     def fork(self, parent: Request, child: Request) -> None:
         """The child's shadow starts with its parent's rows; they are never changed in place, so both may hold them."""
@@ -72,6 +79,8 @@ class AttentionLens:
         if shadow is None:
             return
         self._seen[child.id] = child
+        if parent.id in self._found:
+            self._found.add(child.id)
         self._shadow[child.id] = shadow
         self._chains[child.id] = list(self._chains.get(parent.id, []))
 
@@ -109,6 +118,10 @@ class AttentionLens:
 
     def _rows_before(self, request: Request, start: int) -> tuple[torch.Tensor, torch.Tensor] | None:
         shadow = self._shadow.get(request.id)
+        if start > 0 and (shadow is None or shadow[0].shape[0] != start):
+            self._found.add(request.id)
+        elif start == 0:
+            self._found.discard(request.id)
         if shadow is not None and shadow[0].shape[0] >= start:
             return shadow[0][:start], shadow[1][:start]
         digests = self._chain(request, start)

@@ -46,6 +46,7 @@ class ModelRunner:
             layer=spec.num_layers // 2 if lens_layer is None else lens_layer,
             layout=self.cache.pool.layout,
             scale=spec.scale,
+            tables_may_change=config.cache == "radix",
         )
         self._logits: dict[str, torch.Tensor] = {}  # of the last step, for those who fork at its token
 

@@ -66,9 +66,10 @@ def events(steps: Sequence[Step], kind: type) -> list[object]:
 class TestEveryDtype:
     """Each step's paged attention equals dense attention over rows rounded alike (law 10)."""
 
-    def test_hits_and_preemption(self, toy: LoadedModel, kv_dtype: str) -> None:
+    @pytest.mark.parametrize("cache", ["hash", "radix"])
+    def test_hits_and_preemption(self, toy: LoadedModel, kv_dtype: str, cache: str) -> None:
         again = RequestSpec("again", PROMPTS[0], OUTPUT, arrival_step=OUTPUT + 4)
-        _, steps = run(toy, [*three(), again], kv_dtype=kv_dtype, num_blocks=20, max_num_batched_tokens=24)
+        _, steps = run(toy, [*three(), again], kv_dtype=kv_dtype, cache=cache, num_blocks=20, max_num_batched_tokens=24)
         assert events(steps, Preempted)
         assert hits(steps, "again")[0] > 0
 
@@ -115,12 +116,21 @@ def test_a_scale_that_is_off_is_seen(toy: LoadedModel, kv_dtype: str, monkeypatc
         run(toy, three()[:1], kv_dtype=kv_dtype)
 
 
-def test_tolerance_follows_the_dtype(toy: LoadedModel) -> None:
-    found = {}
+def tolerances(toy: LoadedModel, kv_dtype: str, request_id: str, **config: object) -> set[float]:
+    """Of the steps that a request is in alone."""
+    again = RequestSpec("again", PROMPTS[0], 4, arrival_step=OUTPUT + 4)
+    _, steps = run(toy, [three()[0], again], kv_dtype=kv_dtype, **config)
+    return {step.kernel.tolerance for step in steps if step.kernel and [*step.scheduled_tokens] == [request_id]}
+
+
+def test_own_rows_are_checked_to_the_bit_under_any_dtype(toy: LoadedModel) -> None:
     for kv_dtype in KV_DTYPES:
-        _, steps = run(toy, three()[:1], kv_dtype=kv_dtype)
-        assert steps[-1].kernel is not None
-        found[kv_dtype] = steps[-1].kernel.tolerance
+        assert tolerances(toy, kv_dtype, "r0") == {TOLERANCE_FP32}
+
+
+@pytest.mark.parametrize("cache", ["hash", "radix"])
+def test_tolerance_of_found_rows_follows_the_dtype(toy: LoadedModel, cache: str) -> None:
+    found = {name: max(tolerances(toy, name, "again", cache=cache)) for name in KV_DTYPES}
     assert found["fp32"] == pytest.approx(TOLERANCE_FP32, rel=0.01)
     assert found["fp32"] < found["fp16"] < found["bf16"] < found["fp8_e4m3"]
     assert found["fp16"] < found["int8"] < found["fp8_e4m3"]
