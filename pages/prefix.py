@@ -187,7 +187,7 @@ def _title(name: str, run: CacheRun, at: int, cursor: int, lang: Lang) -> None:
     """The structure's name, its pool in numbers, and what the step did to it."""
     step = run.steps[at]
     pool = step.snapshot.pool
-    numbers = t("prefix.pool", lang, owned=pool.owned, cached=pool.free_cached, empty=pool.free_empty)
+    numbers = t("prefix.pool", lang, owned=pool.owned, cached=pool.cached, empty=pool.free_empty)
     if at < cursor:
         said = [t("compare.over", lang, step=len(run.steps))]
     else:

@@ -201,7 +201,7 @@ def chip(key: str, color: str, lang: Lang, **style: object) -> Json:
 
 def _counts(scene: Scene) -> dict[str, object]:
     view = scene.snapshot.pool
-    return {"owned": view.owned, "cached": view.free_cached, "empty": view.free_empty}
+    return {"owned": view.owned, "cached": view.cached, "empty": view.free_empty}
 
 
 def _legend_kinds(marks: Marks) -> tuple[MarkKind, ...]:

@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from engine.config import EngineConfig
 from scenarios import load
 from scenarios.prefix_caches import compare_caches, contenders, lock_step, replay_caches, replayable
@@ -74,6 +76,14 @@ def test_every_scenario_but_those_that_fork_runs_over_both() -> None:
         assert list(runs) == ["hash 4", "radix 1", "radix 4", "radix 16"]
         slots = {run.config.usable_blocks * run.config.block_size for run in runs.values()}
         assert max(slots) - min(slots) < 16, "pools of the same size, but for a part page"
+
+
+@pytest.mark.parametrize("name", replayable())
+def test_owned_cached_and_empty_blocks_are_the_pool_whichever_cache(name: str) -> None:
+    for run in replay_caches(name, 4).values():
+        for step in run.steps:
+            pool = step.snapshot.pool
+            assert pool.owned + pool.cached + pool.free_empty == run.config.usable_blocks
 
 
 def test_the_page_size_of_the_shared_prompt_decides_what_b_reuses() -> None:
