@@ -137,6 +137,32 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "kernel.why_access_head": ("another KV head's numbers", "另一个 KV 头的数据"),
     "kernel.why_access_input": ("a store to a tensor that is read only", "写入了只读张量"),
     "kernel.why_access_outside": ("an address outside every tensor", "不在任何张量内的地址"),
+    "kernel.tab_listing": ("Compiled", "编译结果"),
+    "kernel.listing_kernel": ("Kernel", "内核"),
+    "kernel.listing_stage": ("Stage", "阶段"),
+    "kernel.listing_compile": ("Compile", "编译"),
+    "kernel.listing_what": (
+        "Compiles the kernel's Triton source for a GPU that need not be here, and shows it stage by stage beside the "
+        "source; choose a source line to see what became of it.",
+        "为 GPU（无需在本机）编译内核的 Triton 源码，并在源码旁逐阶段显示；选择一行源码即可看到它变成了什么。",
+    ),
+    "kernel.listing_running": ("Compiling …", "正在编译……"),
+    "kernel.listing_failed": ("The kernel could not be compiled: {reason}.", "无法编译内核：{reason}。"),
+    "kernel.listing_facts": (
+        "sm_{sm}: **{registers}** registers a thread, **{spilled}** bytes spilled, **{shared}** bytes shared memory a "
+        "program, PTX {ptx} bytes, {mma} tensor-core instructions. Read from the compiler's output.",
+        "sm_{sm}：每线程 **{registers}** 个寄存器，溢出 **{spilled}** 字节，每程序共享内存 **{shared}** 字节，"
+        "PTX {ptx} 字节，{mma} 条张量核心指令。取自编译器输出。",
+    ),
+    "kernel.listing_no_stage": (
+        "No {stage} here: it needs the disassembler that comes with Triton.",
+        "此处没有 {stage}：需要 Triton 附带的反汇编器。",
+    ),
+    "kernel.listing_source": ("Triton source, {file}", "Triton 源码，{file}"),
+    "kernel.listing_became": (
+        "Source line {line} became {n} lines of {stage}. Arrow keys move in the source; a click works in both panes.",
+        "源码第 {line} 行变成 {n} 行 {stage}。方向键在源码中移动；两个窗格都可点击。",
+    ),
     "kernel.position": ("Position", "位置"),
     "kernel.address_walk": (
         "Position **{p}** of {id}: logical block ⌊{p} ⁄ {size}⌋ = **{logical}** → block table → physical block "

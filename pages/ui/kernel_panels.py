@@ -27,6 +27,7 @@ from pages.figures.roofline import is_memory_bound, roofline, seconds
 from pages.ui.chart import chart
 from pages.ui.launch_view import Difference, LaunchView, difference
 from pages.ui.lens_panel import lens_card, watched
+from pages.ui.listing_panel import listing_card
 from pages.ui.player import player
 from pages.ui.text import Lang, t
 from pages.ui.theme import Palette
@@ -318,4 +319,5 @@ TABS: dict[str, Callable[[LaunchView, Palette, Lang], None]] = {
     "dtype": _dtype,
     "wrong": _wrong,
     "lens": lens_card,
+    "listing": listing_card,
 }

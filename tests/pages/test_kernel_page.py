@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from typing import Any
 
 import plotly.graph_objects as go
@@ -53,7 +54,7 @@ def view(launches: Launches, workload: Workload, step: int, request: str, layer:
 
 
 def player_data(page: AppTest) -> dict[str, Any]:
-    (component,) = page.get("bidi_component")
+    component = page.get("bidi_component")[0]
     data: dict[str, Any] = json.loads(component.proto.json)
     return data
 
@@ -334,3 +335,18 @@ def test_a_kv_dtype_is_switched_on_and_its_error_is_the_engines(launches: Launch
     assert len(page.get("plotly_chart")) == before + 1
     mine = next(each for each in expected if (each.layer, each.kv_dtype) == (1, "int8"))
     assert any(f"{mine.relative:.2%}" in each.value and "int8" in each.value for each in page.markdown)
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="triton has wheels for Linux only")
+def test_the_compiled_kernel_is_beside_its_source_once_asked_for() -> None:
+    page = open_page(PAGE, scenario="three_requests", step="3")
+    assert len(page.get("bidi_component")) == 1
+    page.button(key="kernel-compile").click().run()
+    assert not page.exception and not page.warning
+    _, panes = page.get("bidi_component")
+    data = json.loads(panes.proto.json)
+    assert len(data["text"]) == len(data["lines"])
+    dots = [line for text, line in zip(data["text"], data["lines"], strict=True) if "tt.dot " in text]
+    assert data["start"] in dots
+    assert "tl.dot(query, key" in data["source"][data["start"] - data["first_line"]]
+    assert any("registers a thread" in each.value for each in page.markdown)
