@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from kernels.batch_plan import BatchPlan, DecodeGroup, distances, plan_batch, rows_of, visible
+from kernels.batch_plan import BatchPlan, DecodeGroup, plan_batch, rows_of, visible
 from kernels.layout import LARGEST, CacheLayout, KVLayer, KVPool, Scales
 from kernels.metadata import AttentionMetadata, ScoreRule
 
@@ -225,15 +225,14 @@ def _attend_by_rule(
         blocks, rows = meta.block_table[row.index], slice(row.start, row.end)
         key = gather_kv(layer.key, layer.key_scale, blocks, row.first, row.seq_len)
         value = gather_kv(layer.value, layer.value_scale, blocks, row.first, row.seq_len)
-        distance = distances(row, query.device)
-        output[rows], sums = _attend_row_by_rule(query[rows], key, value, visible(meta, row), rule, distance)
+        output[rows], sums = _attend_row_by_rule(query[rows], key, value, *visible(meta, row), rule)
         if lse is not None:
             lse[rows] = sums
     return output
 
 
 def _attend_row_by_rule(
-    query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, rule: ScoreRule, distance: Tensor
+    query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, distance: Tensor, rule: ScoreRule
 ) -> tuple[Tensor, Tensor]:
     """(output [Tq, Hq, D], log-sum-exp [Tq, Hq]), step by step."""
     compute = _compute_dtype(query)
