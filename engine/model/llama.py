@@ -21,7 +21,8 @@ from kernels.metadata import AttentionMetadata, ScoreRule
 class Observer(Protocol):
     """Someone who looks at one layer, or at each in turn if `layer` is None. Called after the layer's attention."""
 
-    layer: int | None
+    @property
+    def layer(self) -> int | None: ...
 
     def __call__(self, query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> None:
         """query, output [T, Hq, D]; key, value [T, Hkv, D], this step's tokens only; query and key are rotated."""
