@@ -36,7 +36,7 @@ class AttentionLens:
 
     def __init__(self, layer: int, layout: CacheLayout, scale: float, tables_may_change: bool = False) -> None:
         """`tables_may_change`: a running request's blocks may be replaced by equal ones of another (radix cache)."""
-        self.layer: int = layer
+        self.layer = layer
         self._tables_may_change = tables_may_change
         self._found: set[str] = set()  # requests with rows that may be another computation than their shadow's
         self.mass: dict[str, NDArray[np.float32]] = {}
