@@ -77,7 +77,7 @@ def test_tour_and_drawer(browser: Browser, address: str) -> None:
 
 
 @pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("path", ["compare", "memory", "library", "traces", "help"])
+@pytest.mark.parametrize("path", ["compare", "memory", "prefix", "kernel", "library", "traces", "help"])
 def test_other_pages(browser: Browser, address: str, theme: str, path: str) -> None:
     page = opened(browser, theme, f"{address}/{path}?model=toy&lang=en")
     page.wait_for_load_state("networkidle")
