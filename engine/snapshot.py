@@ -165,6 +165,11 @@ class PoolView:
     def free_empty(self) -> int:
         return self.num_free - self.free_cached
 
+    @property
+    def cached(self) -> int:
+        """Blocks without an owner whose content can be hit: in the free queue, or held by the radix tree alone."""
+        return self.free_cached + self.num_evictable
+
 
 class _Columns(NamedTuple):
     ref_count: tuple[int, ...]

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from kernels import checks, reference, swap
+from kernels.batch_plan import BatchPlan, plan_batch
 from kernels.errors import expect
 from kernels.layout import KVLayer, KVPool
 from kernels.metadata import AttentionMetadata, ScoreRule
@@ -74,11 +75,17 @@ def swap_blocks(
 
 
 def paged_attention(
-    query: Tensor, layer: KVLayer, meta: AttentionMetadata, rule: ScoreRule, lse: Tensor | None = None
+    query: Tensor,
+    layer: KVLayer,
+    meta: AttentionMetadata,
+    rule: ScoreRule,
+    lse: Tensor | None = None,
+    plan: BatchPlan | None = None,
 ) -> Tensor:
     """Grouped-query attention of one ragged batch over the paged cache; see `reference.paged_attention`.
 
-    query [T, Hq, D]; returns [T, Hq, D]. Raises KernelError when the metadata does not fit the tensors.
+    query [T, Hq, D]; returns [T, Hq, D]. `plan`: what `plan` made of `meta`, if this is one of several layers.
+    Raises KernelError when the metadata does not fit the tensors.
     """
     checks.check_attention(query, layer, meta, rule, lse)
     if implementation_name(query.device) == "triton":
@@ -86,7 +93,12 @@ def paged_attention(
         from kernels import paged_attention as compiled
 
         return compiled.paged_attention(query, layer, meta, rule, lse)
-    return reference.paged_attention(query, layer, meta, rule, lse)
+    return reference.paged_attention(query, layer, meta, rule, lse, plan)
+
+
+def plan(meta: AttentionMetadata) -> BatchPlan | None:
+    """What all layers of a step share, for the torch twin; compiled kernels find it themselves, without the host."""
+    return None if implementation_name(meta.seq_lens.device) == "triton" else plan_batch(meta)
 
 
 def _cache_ops(tensor: Tensor) -> ModuleType:

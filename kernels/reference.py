@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from kernels.layout import LARGEST, KVLayer, KVPool, Scales
-from kernels.metadata import AttentionMetadata, MaskKind, ScoreRule
+from kernels.batch_plan import BatchPlan, DecodeGroup, plan_batch, rows_of, visible
+from kernels.layout import LARGEST, CacheLayout, KVLayer, KVPool, Scales
+from kernels.metadata import AttentionMetadata, ScoreRule
 
 
 def write_kv(key: Tensor, value: Tensor, layer: KVLayer, slot_mapping: Tensor) -> None:
@@ -17,20 +18,44 @@ def write_kv(key: Tensor, value: Tensor, layer: KVLayer, slot_mapping: Tensor) -
     the pool. Does what vLLM's `reshape_and_cache_flash` does. With a scale per block, the slots before the first one
     written must hold this sequence's tokens: they are rounded again when the scale grows.
     """
-    written = slot_mapping >= 0
-    if not bool(written.all()):
+    if len(slot_mapping) and int(slot_mapping.min()) < 0:
+        written = slot_mapping >= 0
         key, value, slot_mapping = key[written], value[written], slot_mapping[written]
-    block_size = layer.layout.block_size
-    block, slot = slot_mapping // block_size, slot_mapping % block_size
     for new, cache, scale in ((key, layer.key, layer.key_scale), (value, layer.value, layer.value_scale)):
-        if scale is None:
-            cache[block, slot] = to_stored(new, None, cache.dtype)
-        elif layer.layout.scales is Scales.TOKEN_HEAD:
+        if layer.layout.scales is Scales.BLOCK:
+            assert scale is not None
+            block_size = layer.layout.block_size
+            _write_with_block_scale(new, cache, scale, slot_mapping // block_size, slot_mapping % block_size)
+            continue
+        own = None
+        if scale is not None:
             own = largest(new) / LARGEST[cache.dtype]
-            scale[block, slot] = own
-            cache[block, slot] = to_stored(new, own, cache.dtype)
-        else:
-            _write_with_block_scale(new, cache, scale, block, slot)
+            _put(scale, slot_mapping, own)
+        _put(cache, slot_mapping, to_stored(new, own, cache.dtype))
+
+
+def _put(cache: Tensor, slots: Tensor, rows: Tensor) -> None:
+    """cache [blocks, block_size, ...] at these slots becomes `rows`."""
+    flat = _by_slot(cache)
+    if flat is not None and cache.dtype == torch.float8_e4m3fn:
+        flat.view(torch.uint8).index_copy_(0, slots, rows.view(torch.uint8))  # torch copies no fp8 rows, but any bytes
+    elif flat is not None:
+        flat.index_copy_(0, slots, rows)
+    else:
+        cache[slots // cache.shape[1], slots % cache.shape[1]] = rows
+
+
+def _take(cache: Tensor, slots: Tensor) -> Tensor:
+    """Rows [len(slots), ...] of a cache [blocks, block_size, ...]."""
+    flat = _by_slot(cache)
+    if flat is not None:
+        return flat.index_select(0, slots)
+    return cache[slots // cache.shape[1], slots % cache.shape[1]]
+
+
+def _by_slot(cache: Tensor) -> Tensor | None:
+    """A view [blocks * block_size, ...], where the order of the axes allows one: whole rows are then copied at once."""
+    return cache.flatten(0, 1) if cache.is_contiguous() else None
 
 
 def _write_with_block_scale(new: Tensor, cache: Tensor, scale: Tensor, block: Tensor, slot: Tensor) -> None:
@@ -70,6 +95,17 @@ def from_stored(stored: Tensor, scale: Tensor | None) -> Tensor:
         return stored
     numbers = stored.float()
     return numbers if scale is None else numbers * scale[..., None]
+
+
+def round_trip(rows: Tensor, layout: CacheLayout) -> Tensor:
+    """`rows` [T, Hkv, D] as a cache of this layout gives them back, in their own dtype.
+
+    Raises ValueError for a scale per block: there a row's rounding depends on its neighbours.
+    """
+    if layout.scales is Scales.BLOCK:
+        raise ValueError("a row alone does not decide how a block-scaled cache rounds it")
+    scale = largest(rows) / LARGEST[layout.dtype] if layout.scales is Scales.TOKEN_HEAD else None
+    return from_stored(to_stored(rows, scale, layout.dtype), scale).to(rows.dtype)
 
 
 def read_kv(layer: KVLayer, slot_mapping: Tensor) -> tuple[Tensor, Tensor]:
@@ -112,78 +148,91 @@ def gather_kv(cache: Tensor, scale: Tensor | None, block_ids: Tensor, start: int
 
 
 def paged_attention(
-    query: Tensor, layer: KVLayer, meta: AttentionMetadata, rule: ScoreRule, lse: Tensor | None = None
+    query: Tensor,
+    layer: KVLayer,
+    meta: AttentionMetadata,
+    rule: ScoreRule,
+    lse: Tensor | None = None,
+    plan: BatchPlan | None = None,
 ) -> Tensor:
-    """Grouped-query attention of one ragged batch over the paged cache.
+    """Grouped-query attention of one ragged batch over the paged cache. `plan`: `plan_batch(meta)`, if it is at hand.
 
     query [T, Hq, D]; returns [T, Hq, D] in the query's dtype. Row i of a request sits at position
     `seq_len - query_len + i` and sees what its mask allows; query head h reads KV head `h // (Hq // Hkv)`. Rows with
     nothing to attend to (`seq_len` 0) are zeros. `lse` float32 [T, Hq], if given, is filled with each row's
     log-sum-exp of its scores (-inf where there are none).
     """
+    if lse is not None or rule.soft_cap is not None or rule.alibi_slopes is not None:
+        return _attend_by_rule(query, layer, meta, rule, lse)
+    plan = plan_batch(meta) if plan is None else plan
+    if len(plan.groups) == 1 and plan.groups[0].tokens is None:
+        return _attend_group(query, layer, plan.groups[0], rule.scale)
     output = torch.zeros_like(query)
-    if lse is not None:
-        lse.fill_(float("-inf"))
-    starts = meta.query_start_loc.tolist()
-    for row, seq_len in enumerate(meta.seq_lens.tolist()):
-        end = starts[row + 1]
-        start = max(starts[row], end - seq_len)
-        if start >= end:
-            continue
-        first, visible = _visible(meta, row, start, end, seq_len)
-        blocks = meta.block_table[row]
-        key = gather_kv(layer.key, layer.key_scale, blocks, first, seq_len)
-        value = gather_kv(layer.value, layer.value_scale, blocks, first, seq_len)
-        if lse is None and rule.soft_cap is None and rule.alibi_slopes is None:
-            output[start:end] = _attend(query[start:end], key, value, visible, rule.scale)
-        else:
-            distance = _distance(end - start, first, seq_len, query.device)
-            result, sums = _attend_by_rule(query[start:end], key, value, visible, rule, distance)
-            output[start:end] = result
-            if lse is not None:
-                lse[start:end] = sums
+    for group in plan.groups:
+        assert group.tokens is not None
+        output.index_copy_(0, group.tokens, _attend_group(query[group.tokens], layer, group, rule.scale))
+    for row in plan.long_rows:
+        key, value = _gather(layer, row.slots)
+        output[row.start : row.end] = _attend(query[row.start : row.end], key, value, row.bias, rule.scale)
     return output
 
 
-def _visible(meta: AttentionMetadata, row: int, start: int, end: int, seq_len: int) -> tuple[int, Tensor | None]:
-    """(first position anyone sees, bool [end - start, seq_len - first]) of the batch's tokens start to end, one row's.
-
-    None instead of the mask: everything is visible.
-    """
-    length = end - start
-    kind = MaskKind.CAUSAL if meta.masks is None else MaskKind(int(meta.masks.kind[row]))
-    size = 0 if meta.masks is None else int(meta.masks.size[row])
-    first = max(0, seq_len - length - size + 1) if kind is MaskKind.WINDOW else 0
-    if length == 1:
-        return first, None
-    distance = _distance(length, first, seq_len, meta.seq_lens.device)
-    if kind is MaskKind.WINDOW:
-        return first, (distance <= 0) & (distance > -size)
-    if kind is MaskKind.PREFIX:
-        return first, (distance <= 0) | (torch.arange(seq_len, device=distance.device) < size)
-    if kind is MaskKind.TREE:
-        assert meta.masks is not None
-        new = torch.arange(seq_len, device=distance.device) - (seq_len - length)
-        branch = meta.masks.branch[start:end, None] >> new.clamp(min=0)
-        return first, (new < 0) | (branch & 1).bool()
-    return first, distance <= 0
+def _gather(layer: KVLayer, slots: Tensor) -> tuple[Tensor, Tensor]:
+    """K and V [len(slots), Hkv, D]; see `from_stored`."""
+    key, value = (
+        from_stored(_take(cache, slots), None if scale is None else _scale_at(scale, slots, layer.layout.block_size))
+        for cache, scale in ((layer.key, layer.key_scale), (layer.value, layer.value_scale))
+    )
+    return key, value
 
 
-def _distance(length: int, first: int, seq_len: int, device: torch.device) -> Tensor:
-    """j - i of the last `length` positions i and the positions j from `first` on: int64 [length, seq_len - first]."""
-    positions = torch.arange(seq_len - length, seq_len, device=device)
-    return torch.arange(first, seq_len, device=device) - positions[:, None]
+def _scale_at(scale: Tensor, slots: Tensor, block_size: int) -> Tensor:
+    return _take(scale, slots) if scale.shape[1] > 1 else scale[slots // block_size, 0]
 
 
-def _attend(query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, scale: float) -> Tensor:
+def _attend_group(query: Tensor, layer: KVLayer, group: DecodeGroup, scale: float) -> Tensor:
+    """query [n, Hq, D], one token a row. The query heads that share a KV head are that head's query rows."""
+    heads, head_dim = layer.layout.num_kv_heads, layer.layout.head_dim
+    compute = _compute_dtype(query)
+    k, v = (
+        rows.to(compute).view(group.rows, -1, heads, head_dim).transpose(1, 2) for rows in _gather(layer, group.slots)
+    )
+    q = query.to(compute).reshape(group.rows, heads, -1, head_dim)
+    bias = None if group.bias is None else group.bias.to(compute)
+    out = functional.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=scale)
+    return out.reshape(query.shape).to(query.dtype)
+
+
+def _attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, scale: float) -> Tensor:
+    """One row of several tokens; without a bias it is causal from its first position on."""
     compute = _compute_dtype(query)
     q, k, v = (x.to(compute).transpose(0, 1).unsqueeze(0) for x in (query, key, value))
-    out = functional.scaled_dot_product_attention(q, k, v, attn_mask=visible, scale=scale, enable_gqa=True)
+    out = functional.scaled_dot_product_attention(
+        q, k, v, attn_mask=None if bias is None else bias.to(compute), is_causal=bias is None, scale=scale,
+        enable_gqa=True,
+    )  # fmt: skip
     return out.squeeze(0).transpose(0, 1).to(query.dtype)
 
 
 def _attend_by_rule(
-    query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, rule: ScoreRule, distance: Tensor
+    query: Tensor, layer: KVLayer, meta: AttentionMetadata, rule: ScoreRule, lse: Tensor | None
+) -> Tensor:
+    """Row by row and step by step, with whatever a rule asks for."""
+    output = torch.zeros_like(query)
+    if lse is not None:
+        lse.fill_(float("-inf"))
+    for row in rows_of(meta):
+        blocks, rows = meta.block_table[row.index], slice(row.start, row.end)
+        key = gather_kv(layer.key, layer.key_scale, blocks, row.first, row.seq_len)
+        value = gather_kv(layer.value, layer.value_scale, blocks, row.first, row.seq_len)
+        output[rows], sums = _attend_row_by_rule(query[rows], key, value, *visible(meta, row), rule)
+        if lse is not None:
+            lse[rows] = sums
+    return output
+
+
+def _attend_row_by_rule(
+    query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, distance: Tensor, rule: ScoreRule
 ) -> tuple[Tensor, Tensor]:
     """(output [Tq, Hq, D], log-sum-exp [Tq, Hq]), step by step."""
     compute = _compute_dtype(query)

@@ -39,6 +39,8 @@ PAIRS = {
     "blocks": ("shared_prefix", "block_size:4,num_blocks:37", "block_size:16"),
     "chunks": ("chunked_prefill", "", "enable_chunked_prefill:false,max_num_batched_tokens:128"),
     "layout": ("contiguous", "", "kv_layout:paged"),
+    "fairness": ("lpm_starvation", "", "lpm_ageing:4"),
+    "priority": ("priorities", "policy:fcfs", ""),
 }
 DEFAULT = "batching"
 CURSOR, SCENARIO, GPU = "compare-cursor", "compare-scenario", "compare-gpu"

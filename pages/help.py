@@ -18,7 +18,7 @@ from pages.ui.text import Lang, t
 from scenarios import load
 from scenarios.schema import QUESTIONS
 
-KEYS = {"→": "forward", "←": "back", "": "play", "End": "end", "Home": "home", "Esc": "clear"}
+KEYS = {"→": "forward", "←": "back", "": "play", "1 2 3": "speed", "End": "end", "Home": "home", "Esc": "clear"}
 
 # Where each question was asked; the first of the threads found.
 ASKED: dict[int, tuple[str, int]] = {
@@ -68,6 +68,8 @@ def main() -> None:
     with right:
         st.markdown(f"#### {t('help.keys', lang)}")
         st.html(f'<table class="kv-words">{_keys(lang)}</table>')
+        with st.container(key="links-tour"):
+            step_link(f"→ {t('help.tour', lang)}", step_query(load.library()[0], lang) | {"tour": "1"})
         st.markdown(f"#### {t('help.glossary', lang)}")
         st.html(f'<table class="kv-words">{_glossary(lang)}</table>')
 

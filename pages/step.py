@@ -22,7 +22,7 @@ from pages.ui.models import SMOLLM2, TOY
 from pages.ui.session import REGISTRY, Session
 from pages.ui.session_file import SessionFile, restore, workload_of
 from pages.ui.settings import changes_between, from_link, to_link
-from pages.ui.shell import language_switch, menu, shell, visitor
+from pages.ui.shell import look, look_in_link, menu, shell, switches, visitor
 from pages.ui.stage import event, mount
 from pages.ui.text import Lang, t
 from pages.ui.workload import TraceChoice, scenario_workload
@@ -40,8 +40,7 @@ def main() -> None:
         scenario = _scenario_choice(lang)
         choice = model_choice(lang)
         change = st.container(width="content")
-        st.space("stretch")
-        language_switch(lang)
+        switches(lang)
     offer_real_model(choice, lang)
     loaded = use_model(choice, lang)
     session = _session(scenario, choice, loaded, lang)
@@ -80,7 +79,7 @@ def _scenario_choice(lang: Lang) -> str:
         index=options.index(state["scenario"]) if state["scenario"] in options else 0,
         format_func=lambda name: titles[name],
         label_visibility="collapsed",
-        width=330,
+        width="stretch",
     )
     state["scenario"] = picked
     return picked
@@ -142,15 +141,20 @@ def _open(saved: SessionFile) -> None:
 
 
 def _link(session: Session, lang: Lang) -> dict[str, str]:
-    """What the address holds besides step and selection, which the stage knows best."""
+    """What the address holds besides step and selection, which the stage knows best; what is empty is left out."""
     state = st.session_state
-    link = {"scenario": state["scenario"], "model": state["model"], "lang": lang}
     changes = changes_between(session.workload.config, session.config)
-    return link | ({"cfg": to_link(changes)} if changes else {})
+    return {
+        "scenario": state["scenario"],
+        "model": state["model"],
+        "lang": lang,
+        "look": look_in_link(),
+        "cfg": to_link(changes),
+    }
 
 
 def _address(session: Session, lang: Lang) -> str:
-    query = _link(session, lang) | {"step": str(session.cursor + 1)}
+    query = {name: value for name, value in _link(session, lang).items() if value} | {"step": str(session.cursor + 1)}
     if session.selection is not None:
         query["select"] = f"{session.selection.kind}:{session.selection.id}"
     return f"{(st.context.url or '').split('?')[0]}?{urlencode(query)}"
@@ -174,8 +178,8 @@ def _stage(session: Session, lang: Lang) -> None:
     if REGISTRY.find(visitor()) is not session:  # idle for too long: the whole page starts anew
         st.rerun()
     st.session_state.pop("start_step", None)  # it is not gone after all
-    palette = theme.palette(st.context.theme.type or "light")
-    mount(first(visitor(), session, palette, lang, _link(session, lang)), key=STAGE, on_lost=_on_lost)
+    name = theme.theme_name(st.context.theme.type)
+    mount(first(visitor(), session, name, lang, _link(session, lang), look()), key=STAGE, on_lost=_on_lost)
 
 
 def _on_lost() -> None:

@@ -15,7 +15,7 @@ if __name__ == "__main__":  # opened by its own address, Streamlit knows only th
 from engine.errors import UserError
 from engine.model.load import LoadedModel
 from pages.ui.model_choice import model_choice, offer_real_model, use_model
-from pages.ui.shell import language_switch, menu, shell
+from pages.ui.shell import menu, shell, switches
 from pages.ui.text import Lang, t
 from pages.ui.workload import TraceChoice
 from scenarios.traces.fit import DEFAULT_FIRST, suggest_step_seconds
@@ -36,7 +36,7 @@ def main() -> None:
         menu("traces", lang)
         choice = model_choice(lang)
         st.space("stretch")
-        language_switch(lang)
+        switches(lang)
     offer_real_model(choice, lang)
     loaded = use_model(choice, lang)
     left, right = st.columns([1, 1.25], gap="medium")

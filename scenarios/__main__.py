@@ -75,6 +75,9 @@ def _add_workload(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("workload", metavar="SCENARIO|TRACE", help="name, scenario file or trace file")
     parser.add_argument("--set", dest="settings", action="append", default=[], metavar="KEY=VALUE", help="a setting")
     parser.add_argument("--model", help="toy, smollm2 or a path; default: what the scenario names")
+    parser.add_argument(
+        "--weights", metavar="FORMAT", help="fp32 (default), bf16, int8, int4, or auto: the fastest here"
+    )
     parser.add_argument("--first", type=int, default=DEFAULT_FIRST, help="trace: how many requests")
     parser.add_argument("--scale", type=int, default=1, help="trace: divide all lengths by this")
     parser.add_argument("--step-seconds", type=float, help="trace: seconds of the trace that make one step")
@@ -145,6 +148,7 @@ def _options(options: argparse.Namespace, settings: Mapping[str, object]) -> Opt
     return Options(
         settings=settings,
         model=options.model,
+        weights=options.weights,
         first=options.first,
         scale=options.scale,
         step_seconds=options.step_seconds,

@@ -12,6 +12,7 @@ Token counts depend on the tokenizer, so a scenario's claims hold for the model 
     requests   status['A']  computed['A']  known['A']  output['A']  cached['A']  blocks['A']  preemptions['A']
                host_blocks['A']  work['A'] ('none' if not in the batch)
                wait['A'] ('none', or what it waits for: 'blocks', 'tokens' …)  need['A']  have['A']
+               waited['A'] (steps from its arrival to its first compute, or so far)  overtaken['A'] (by how many)
     step       scheduled['A'] (0 if not in the batch)  tokens (all scheduled)  binding ('none' or the limit that binds)
                allocated  evicted  revived  duplicates  copied (blocks; pairs of source and target)  idle_rows
                split (pairs of upper and lower node)  nodes_evicted (in order)  duplicates_freed (pages)
@@ -40,6 +41,7 @@ from engine.radix_events import DuplicatesFreed, NodeEvicted, NodeSplit
 from engine.radix_view import NodeView
 from engine.snapshot import RequestView, Snapshot
 from engine.timeline import Step
+from engine.waits import Wait, waits
 from scenarios.errors import ScenarioError
 
 MAX_LENGTH = 300
@@ -131,8 +133,12 @@ _RUN_VALUES: Mapping[str, Callable[[RunMetrics], Value]] = {
     "idle_rows_so_far": lambda run: run.usage.idle_row_steps,
     "peak_owned": lambda run: int(run.usage.owned_blocks.max) if run.usage.owned_blocks is not None else 0,
 }
+_WAIT_FIELDS: Mapping[str, Callable[[Wait], int]] = {
+    "waited": lambda wait: wait.steps,
+    "overtaken": lambda wait: wait.overtaken,
+}
 _FUNCTIONS = ("len", "sum", "owners")
-_KNOWN = (*_STEP_VALUES, *_RUN_VALUES, *_REQUEST_FIELDS, *_FUNCTIONS)
+_KNOWN = (*_STEP_VALUES, *_RUN_VALUES, *_REQUEST_FIELDS, *_WAIT_FIELDS, *_FUNCTIONS)
 
 
 def check(claim: str, steps: Sequence[Step]) -> bool:
@@ -207,6 +213,8 @@ class _Reader:
                 return self._name(name)
             case ast.Subscript(value=ast.Name(id=name), slice=key) if name in _REQUEST_FIELDS:
                 return self._of_request(name, self.read(key))
+            case ast.Subscript(value=ast.Name(id=name), slice=key) if name in _WAIT_FIELDS:
+                return self._of_wait(name, self.read(key))
             case ast.Subscript(value=of, slice=key) if not isinstance(key, ast.Slice):
                 return self._item(self.read(of), self.read(key))
             case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in _FUNCTIONS:
@@ -236,6 +244,12 @@ class _Reader:
         if view is None:
             raise ScenarioError("claim.no_such", claim=self._claim, what=f"request {key}")
         return _REQUEST_FIELDS[name](view)
+
+    def _of_wait(self, name: str, key: Value) -> Value:
+        first = next((wait for wait in waits(self._steps) if wait.request == key and not wait.resumed), None)
+        if first is None:
+            raise ScenarioError("claim.no_such", claim=self._claim, what=f"request {key}")
+        return _WAIT_FIELDS[name](first)
 
     def _item(self, of: Value, key: Value) -> Value:
         if not isinstance(of, tuple):

@@ -291,12 +291,12 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "metric.vtc_bound": ("VTC: bound under its scheduler", "VTC：其调度器下的上界"),
     # comparing two runs; a and b are its sides
     "compare.why": (
-        "The first difference is at step {step}, about request {request}. a {a}. b {b}.",
-        "第一处不同在第 {step} 步，关于请求 {request}。a {a}。b {b}。",
+        "The first difference is at step {step}, about request {request}. Side A {a}. Side B {b}.",
+        "第一处不同在第 {step} 步，关于请求 {request}。A 边{a}。B 边{b}。",
     ),
     "compare.side": ("{did} ({because})", "{did}（{because}）"),
     "compare.same": ("Both decide the same in all {steps} steps.", "两边在全部 {steps} 步中的决定都相同。"),
-    "compare.setting": ("{name}: a {a}, b {b}.", "{name}：a 为 {a}，b 为 {b}。"),
+    "compare.setting": ("{name}: A {a}, B {b}.", "{name}：A 为 {a}，B 为 {b}。"),
     "compare.outputs": ("Both give the same tokens to every request.", "两边给每个请求的令牌都相同。"),
     "compare.outputs_differ": ("The tokens differ for {requests}.", "以下请求得到的令牌不同：{requests}。"),
     "compare.refused": ("On side {side}: {reason}", "{side} 边：{reason}"),
@@ -367,6 +367,41 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "compare.because.blocks_left": (
         "{free} of {usable} blocks are free afterwards",
         "之后 {usable} 个块中有 {free} 个空闲",
+    ),
+    # a radix tree by hand
+    "tree.too_many": (
+        "{count} operations are too many; keep to {limit}.",
+        "{count} 个操作太多；最多 {limit} 个。",
+    ),
+    "tree.unknown": (
+        "Line {line}: there is no operation called {word}; the operations are: {known}.",
+        "第 {line} 行：没有名为 {word} 的操作；可用的操作有：{known}。",
+    ),
+    "tree.no_text": (
+        "Line {line}: {kind} needs a text, such as {kind} 1234; each character is a token.",
+        "第 {line} 行：{kind} 需要一段文本，例如 {kind} 1234；每个字符是一个令牌。",
+    ),
+    "tree.too_long": (
+        "Line {line}: the text has {count} characters; keep to {limit}, so that the tree can be read.",
+        "第 {line} 行：文本有 {count} 个字符；最多 {limit} 个，否则树无法看清。",
+    ),
+    "tree.count": (
+        "Line {line}: evict needs a number of tokens from 1 to {limit}, not {value}.",
+        "第 {line} 行：evict 需要 1 到 {limit} 的令牌数，而不是 {value}。",
+    ),
+    "tree.nothing_to_lock": (
+        "Operation {number}: nothing of {text} is in the tree, so there is nothing to lock; insert it first.",
+        "第 {number} 个操作：树中没有 {text} 的任何部分，无可加锁；请先插入它。",
+    ),
+    "tree.not_locked": (
+        "Operation {number}: {text} is not locked, so it cannot be unlocked; lock the same text first.",
+        "第 {number} 个操作：{text} 没有加锁，不能解锁；请先给同一文本加锁。",
+    ),
+    "tree.no_room": (
+        "Operation {number}: {text} needs {need} tokens, but only {available} are free and the rest is locked; unlock "
+        "something or take a larger pool.",
+        "第 {number} 个操作：{text} 需要 {need} 个令牌，但只有 {available} 个空闲，其余已加锁；"
+        "请先解锁，或换更大的池。",
     ),
     # why a request did not run in a step
     "wait.tokens": (

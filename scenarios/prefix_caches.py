@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 
 from engine.config import EngineConfig
 from engine.engine import Engine
@@ -13,6 +14,8 @@ from engine.radix_events import NodeEvicted, PrefixMatched
 from engine.request import RequestSpec
 from engine.runner import ScriptedRunner
 from engine.timeline import Step
+from scenarios import load
+from scenarios.recording import recordings, replay
 
 PAGE_SIZES = (1, 4, 16)
 
@@ -21,10 +24,12 @@ PAGE_SIZES = (1, 4, 16)
 class CacheUse:
     """What a request had of a cache. `hit_tokens`: reused at its first admission, None if it never came to one.
 
+    `prompt_tokens` is what it brought; the last of them is computed in any case, so that nothing matches it.
     `matched_tokens` were cached, also those that fill no whole page (radix; hashed blocks know whole blocks only);
     `held_blocks` is the largest block table it had; `evicted_tokens` left the cache to make room for it.
     """
 
+    prompt_tokens: int
     hit_tokens: int | None
     matched_tokens: int | None
     held_blocks: int
@@ -34,6 +39,29 @@ class CacheUse:
 
 
 Uses = Mapping[str, CacheUse]  # by request
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRun:
+    """A whole run over one cache; `uses` by request in order of arrival."""
+
+    config: EngineConfig
+    steps: tuple[Step, ...]
+    uses: Uses
+
+    @property
+    def total(self) -> CacheUse:
+        """All requests together; `held_blocks` is the most that were owned at once, each counted once."""
+        each = self.uses.values()
+        return CacheUse(
+            prompt_tokens=sum(use.prompt_tokens for use in each),
+            hit_tokens=sum(use.hit_tokens or 0 for use in each),
+            matched_tokens=sum(use.matched_tokens or 0 for use in each),
+            held_blocks=max((step.scheduled.pool.owned for step in self.steps), default=0),
+            evicted_tokens=sum(use.evicted_tokens for use in each),
+            computed_tokens=sum(use.computed_tokens for use in each),
+            recomputed_tokens=sum(use.recomputed_tokens for use in each),
+        )
 
 
 def contenders(config: EngineConfig, page_sizes: Sequence[int] = PAGE_SIZES) -> dict[str, EngineConfig]:
@@ -69,11 +97,43 @@ def compare_caches(
     return {name: uses(steps) for name, steps in ran.items()}
 
 
+def replayable() -> list[str]:
+    """Recorded scenarios that both caches can run: the radix tree knows no forks."""
+    names = (name for name in load.library() if name in recordings())
+    return [name for name in names if all(entry.n == 1 for entry in load.load(name).requests)]
+
+
+@lru_cache(maxsize=16)
+def replay_caches(name: str, hash_size: int, page_sizes: tuple[int, ...] = PAGE_SIZES) -> Mapping[str, CacheRun]:
+    """A library scenario's recorded tokens over hashed blocks of `hash_size`, then over the tree at each page size.
+
+    Step n of one is step n of all. Paged KV, preemption by recompute and a prefix cache, whatever the scenario has.
+    """
+    written = load.load(name).config
+    base = replace(written, kv_layout="paged", preemption="recompute", enable_prefix_caching=True)
+    chosen = contenders(base, [hash_size]), contenders(base, page_sizes)
+    named = {f"hash {hash_size}": chosen[0][f"hash {hash_size}"]} | {
+        name: config for name, config in chosen[1].items() if config.cache == "radix"
+    }
+    found = {}
+    for contender, config in named.items():
+        steps = replay(name, _changes(written, config))
+        found[contender] = CacheRun(config, steps, uses(steps))
+    return found
+
+
+def _changes(written: EngineConfig, config: EngineConfig) -> tuple[tuple[str, object], ...]:
+    pairs = ((each.name, getattr(config, each.name)) for each in fields(EngineConfig))
+    return tuple(pair for pair in pairs if pair[1] != getattr(written, pair[0]))
+
+
 def uses(steps: Sequence[Step]) -> Uses:
     """What each request of a whole run had of the cache."""
     matched, evicted, held = _matched(steps), _evicted(steps), _held(steps)
+    prompts = {view.id: view.prompt_tokens for step in steps for view in step.scheduled.requests}
     return {
         each.request: CacheUse(
+            prompt_tokens=prompts[each.request],
             hit_tokens=each.first_hit_tokens,
             matched_tokens=matched.get(each.request, each.first_hit_tokens),
             held_blocks=held.get(each.request, 0),

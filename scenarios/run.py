@@ -14,6 +14,7 @@ from engine.clock import Clock, Measured
 from engine.config import EngineConfig
 from engine.engine import Engine
 from engine.events import Admitted, Preempted, RequestAborted, RequestFinished, WaitReason
+from engine.kv_dtype import bytes_per_token, cache_layout
 from engine.metrics import RunMetrics, Targets, measure
 from engine.model.load import LoadedModel, load_model
 from engine.model_runner import ModelRunner, fit_to_model
@@ -36,6 +37,7 @@ class Options:
 
     settings: Mapping[str, object]
     model: str | None = None
+    weights: str | None = None
     first: int = DEFAULT_FIRST
     scale: int = 1
     step_seconds: float | None = None
@@ -61,7 +63,7 @@ def prepare(name: str, options: Options) -> Job:
     if not path.is_file():
         raise ScenarioError("run.no_file", name=name, known=", ".join(load.library()))
     trace = read_path(path)
-    loaded = load_model(options.model or DEFAULT_MODEL)
+    loaded = load_model(options.model or DEFAULT_MODEL, weights=options.weights)
     config = fit_to_model(EngineConfig().with_changes(dict(options.settings)), loaded.spec)
     seconds = suggest_step_seconds(trace, options.first) if options.step_seconds is None else options.step_seconds
     fitted = fit(trace, config, loaded.tokenizer, first=options.first, scale=options.scale, step_seconds=seconds)
@@ -69,7 +71,7 @@ def prepare(name: str, options: Options) -> Job:
 
 
 def _scenario_job(scenario: Scenario, name: str, options: Options) -> Job:
-    loaded = load_model(options.model or scenario.model)
+    loaded = load_model(options.model or scenario.model, weights=options.weights)
     config = fit_to_model(load.config(scenario).with_changes(dict(options.settings)), loaded.spec)
     as_written = not options.settings and loaded.name == scenario.model
     requests = load.requests(scenario, loaded.tokenizer)
@@ -90,7 +92,7 @@ def steps(job: Job) -> Iterator[Step]:
 def metrics(job: Job, ran: Sequence[Step], clock: Clock, targets: Targets | None) -> RunMetrics:
     """What the run cost and gave. A client is a salt (a tenant); measured bytes are those of the job's own model."""
     if isinstance(clock, Measured):
-        clock = Measured(job.loaded.spec.kv_floats_per_token * job.loaded.model.dtype.itemsize)
+        clock = Measured(bytes_per_token(cache_layout(job.loaded.spec, job.config, job.loaded.model.dtype)))
     clients = {spec.id: spec.salt for spec in job.requests if spec.salt is not None}
     return measure(ran, clock, targets=targets, clients=clients)
 

@@ -11,19 +11,18 @@ from torch import Tensor
 from torch.nn import functional
 
 from engine.model.errors import ModelError
+from engine.model.matrix import Format, Matrix, make_matrix
 from engine.model.spec import LlamaSpec
 from kernels import dispatch
 from kernels.layout import CacheLayout
 from kernels.metadata import AttentionMetadata, ScoreRule
 
-# Up to this many rows W @ x.T beats x @ W.T on a CPU: the big matrix is then read in the order it lies in memory.
-_FEW_ROWS = 16
-
 
 class Observer(Protocol):
-    """Someone who looks at one layer. Called once per forward pass, after that layer's attention."""
+    """Someone who looks at one layer, or at each in turn if `layer` is None. Called after the layer's attention."""
 
-    layer: int
+    @property
+    def layer(self) -> int | None: ...
 
     def __call__(self, query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> None:
         """query, output [T, Hq, D]; key, value [T, Hkv, D], this step's tokens only; query and key are rotated."""
@@ -35,18 +34,10 @@ class KVCache:
     Memory is left as the allocator gives it: nothing may ever depend on a slot that was not written.
     """
 
-    def __init__(
-        self,
-        spec: LlamaSpec,
-        num_blocks: int,
-        block_size: int,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str = "cpu",
-    ) -> None:
-        layout = CacheLayout(spec.num_layers, num_blocks, block_size, spec.num_kv_heads, spec.head_dim, dtype)
+    def __init__(self, layout: CacheLayout, device: torch.device | str = "cpu") -> None:
         self.pool = layout.allocate(device)
         self.key, self.value = self.pool.key, self.pool.value
-        self.layers = tuple(self.pool.layer(index) for index in range(spec.num_layers))
+        self.layers = tuple(self.pool.layer(index) for index in range(layout.num_layers))
 
     @property
     def num_blocks(self) -> int:
@@ -72,14 +63,25 @@ class _Layer:
     down: Tensor
 
 
+@dataclass(frozen=True, slots=True)
+class _Matrices:
+    """A layer's matrices in the format they are multiplied in."""
+
+    qkv: Matrix
+    attention_out: Matrix
+    gate_up: Matrix
+    down: Matrix
+
+
 class LlamaModel:
     """A Llama-family decoder with fused weights.
 
     `tensors` holds exactly the names and shapes of `LlamaSpec.tensor_shapes()`, all of one dtype on one device; they
-    are used as they are, never copied, so they may be memory-mapped. Raises ModelError naming the first misfit.
+    may be memory-mapped. `weights` is the format the matrices are multiplied in on a CPU (see `engine.model.matrix`);
+    everything else stays in the tensors' dtype. Raises ModelError naming the first misfit.
     """
 
-    def __init__(self, spec: LlamaSpec, tensors: Mapping[str, Tensor]) -> None:
+    def __init__(self, spec: LlamaSpec, tensors: Mapping[str, Tensor], weights: Format = "fp32") -> None:
         for name, shape in spec.tensor_shapes().items():
             if name not in tensors:
                 raise ModelError("model.missing_tensor", file="the model", tensor=name)
@@ -96,6 +98,15 @@ class LlamaModel:
             _Layer(**{field: tensors[f"layers.{layer}.{field}"] for field in fields})
             for layer in range(spec.num_layers)
         )
+        self.weights = weights
+        self._matrices = tuple(
+            _Matrices(
+                **{field: make_matrix(getattr(layer, field), weights) for field in _Matrices.__dataclass_fields__}
+            )
+            for layer in self.layers
+        )
+        # The output head is the one matrix whose rounding goes straight into the logits: GGUF files keep it at 8 bits.
+        self._head = make_matrix(self.lm_head, "int8" if weights == "int4" else weights)
         self._tensors = {name: tensors[name] for name in spec.tensor_shapes()}
         self._cos, self._sin = _rope_table(spec, self.embed.device)
 
@@ -114,7 +125,8 @@ class LlamaModel:
 
     def to(self, device: torch.device | str, dtype: torch.dtype) -> LlamaModel:
         """The same model elsewhere or in another dtype (a copy where anything changes)."""
-        return LlamaModel(self.spec, {name: tensor.to(device, dtype) for name, tensor in self._tensors.items()})
+        tensors = {name: tensor.to(device, dtype) for name, tensor in self._tensors.items()}
+        return LlamaModel(self.spec, tensors, self.weights)
 
     def forward(
         self,
@@ -134,44 +146,40 @@ class LlamaModel:
         spec = self.spec
         rule = ScoreRule(spec.scale)
         with torch.inference_mode():
+            plan = dispatch.plan(meta)
             hidden = self.embed[token_ids]
             cos, sin = self._cos[positions].unsqueeze(1), self._sin[positions].unsqueeze(1)
-            for index, layer in enumerate(self.layers):
-                qkv = _linear(_rms_norm(hidden, layer.attention_norm, spec.rms_eps), layer.qkv)
+            for index, (layer, matrices) in enumerate(zip(self.layers, self._matrices, strict=True)):
+                qkv = matrices.qkv(_rms_norm(hidden, layer.attention_norm, spec.rms_eps))
                 heads = qkv.view(-1, spec.num_heads + 2 * spec.num_kv_heads, spec.head_dim)
                 rotated = _rotate(heads[:, : -spec.num_kv_heads], cos, sin)
                 query, key = rotated[:, : spec.num_heads], rotated[:, spec.num_heads :]
                 value = heads[:, -spec.num_kv_heads :]
                 dispatch.write_kv(key, value, cache.layers[index], meta.slot_mapping)
-                attended = dispatch.paged_attention(query, cache.layers[index], meta, rule)
-                if observer is not None and observer.layer == index:
+                attended = dispatch.paged_attention(query, cache.layers[index], meta, rule, plan=plan)
+                if observer is not None and observer.layer in (None, index):
                     observer(query, key, value, attended)
-                hidden = hidden + _linear(attended.flatten(1), layer.attention_out)
-                gate, up = _linear(_rms_norm(hidden, layer.mlp_norm, spec.rms_eps), layer.gate_up).chunk(2, dim=1)
-                hidden = hidden + _linear(functional.silu(gate) * up, layer.down)
-            return _linear(_rms_norm(hidden[logits_rows], self.norm, spec.rms_eps), self.lm_head).float()
-
-
-def _linear(x: Tensor, weight: Tensor) -> Tensor:
-    if x.shape[0] <= _FEW_ROWS and x.device.type == "cpu":
-        return torch.mm(weight, x.t()).t().contiguous()
-    return functional.linear(x, weight)
+                hidden += matrices.attention_out(attended.flatten(1))
+                gate, up = matrices.gate_up(_rms_norm(hidden, layer.mlp_norm, spec.rms_eps)).chunk(2, dim=1)
+                hidden += matrices.down(functional.silu(gate).mul_(up))
+            return self._head(_rms_norm(hidden[logits_rows], self.norm, spec.rms_eps)).float()
 
 
 def _rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    wide = x.float()
-    return weight * (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)).to(x.dtype)
+    return functional.rms_norm(x, weight.shape, weight, eps)
 
 
 def _rope_table(spec: LlamaSpec, device: torch.device) -> tuple[Tensor, Tensor]:
-    """cos and sin float32 [max_positions, head_dim], both halves alike (Hugging Face's "rotate half" layout)."""
+    """cos and sin float32 [max_positions, head_dim] in Hugging Face's "rotate half" layout.
+
+    The first half of sin is negated, so that turning a head is one swap of its halves and one multiply-add.
+    """
     exponents = torch.arange(0, spec.head_dim, 2, dtype=torch.int64).float() / spec.head_dim
     angles = torch.outer(torch.arange(spec.max_positions).float(), 1.0 / spec.rope_theta**exponents)
-    angles = torch.cat((angles, angles), dim=1)
-    return angles.cos().to(device), angles.sin().to(device)
+    cos, sin = angles.cos(), angles.sin()
+    return torch.cat((cos, cos), dim=1).to(device), torch.cat((-sin, sin), dim=1).to(device)
 
 
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    first, second = x.chunk(2, dim=-1)
-    turned = torch.cat((-second, first), dim=-1)
+    turned = x.roll(x.shape[-1] // 2, dims=-1)
     return (x * cos + turned * sin).to(x.dtype)

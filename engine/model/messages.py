@@ -79,6 +79,14 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "a CUDA GPU.",
         "KVSCOPE_DEVICE 为 {device}，本机的 torch 无法使用；请设为 cpu，或在有 CUDA GPU 的机器上设为 cuda。",
     ),
+    "model.weights": (
+        "The weights are asked for as {value}, but the formats are {choices}; name one of them.",
+        "要求的权重格式为 {value}，但可选格式为 {choices}；请选择其中之一。",
+    ),
+    "model.weights_device": (
+        "Weights as {value} are for the CPU; take fp32 on a GPU, or set KVSCOPE_DEVICE to cpu.",
+        "{value} 格式的权重仅用于 CPU；在 GPU 上请使用 fp32，或将 KVSCOPE_DEVICE 设为 cpu。",
+    ),
     "model.progress.read": ("Reading the model file", "正在读取模型文件"),
     "model.progress.convert": ("Converting the weights (once)", "正在转换权重（仅一次）"),
     "model.progress.write": ("Storing the converted weights", "正在保存转换后的权重"),

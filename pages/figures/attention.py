@@ -33,7 +33,7 @@ def shade_of(mass: float) -> int:
 
 def attention(row: KernelRow | None, palette: Palette, lang: Lang) -> Figure:
     """Traces, in this order: cells, gap marks."""
-    cells, gaps = Rects("cells", radius=2), Texts("gaps", 12.5, palette.mono)
+    cells, gaps = Rects("cells", radius=2), Texts("gaps", palette.px(12.5), palette.mono)
     blocks: tuple[int, ...] = ()
     heads = 0
     if row is not None:
@@ -79,7 +79,7 @@ def attention(row: KernelRow | None, palette: Palette, lang: Lang) -> Figure:
                 [value for value, _ in ticks],
                 [label for _, label in ticks],
                 palette.muted,
-                12.5,
+                palette.px(12.5),
                 palette.mono,
             ),
             label_axis(
@@ -88,7 +88,7 @@ def attention(row: KernelRow | None, palette: Palette, lang: Lang) -> Figure:
                 [head + 0.5 for head in head_ticks],
                 [f"h{head}" for head in head_ticks],
                 palette.muted,
-                12.5,
+                palette.px(12.5),
                 palette.mono,
             ),
             (30, 6, 2, 20),

@@ -80,16 +80,17 @@ def batch(
 ) -> Figure:
     """Traces, in this order: contexts, queries, words, block edges, query tokens, their numbers."""
     rows = launch_rows(in_flight, order)
-    shown = rows[:MAX_ROWS]
-    height = row_count(len(shown) + (len(rows) > MAX_ROWS), MAX_ROWS + 1)
+    most = palette.fits(MAX_ROWS)
+    shown = rows[:most]
+    height = row_count(len(shown) + (len(rows) > most), most + 1)
     size = in_flight.pool.block_size
     longest = max((row.context for row in shown), default=1)
     width = -(-longest // size) * size
     total = max(1, sum(row.query_len for row in rows))
     bright = selected_requests(selection, in_flight.owners())
     contexts, queries = Rects("contexts", radius=2), Rects("queries", radius=2)
-    words = Texts("words", 12.5, palette.mono, "middle right")
-    strip, numbers = Rects("query tokens", radius=2), Texts("numbers", 12.5, palette.mono)
+    words = Texts("words", palette.px(12.5), palette.mono, "middle right")
+    strip, numbers = Rects("query tokens", radius=2), Texts("numbers", palette.px(12.5), palette.mono)
     for place, row in enumerate(shown):
         faded = bright is not None and row.view.id not in bright
         sentence = _sentence(row, size, lang)
@@ -100,10 +101,8 @@ def batch(
             row.start, place + 0.12, row.query_len, 0.5, fill, faded=faded, pattern=pattern, ref=ref, hover=sentence
         )
         words.add(width * 1.01, place + 0.37, "→ " + _slots(row, size), palette.muted, ref=ref)
-    if len(rows) > MAX_ROWS:
-        words.add(
-            width * 1.01, len(shown) + 0.5, t("figure.more_requests", lang, n=len(rows) - MAX_ROWS), palette.muted
-        )
+    if len(rows) > most:
+        words.add(width * 1.01, len(shown) + 0.5, t("figure.more_requests", lang, n=len(rows) - most), palette.muted)
     for row in rows:
         faded = bright is not None and row.view.id not in bright
         left, share = row.query_start / total, row.query_len / total
@@ -136,12 +135,12 @@ def batch(
                 [place + 0.37 for place in range(len(shown))],
                 [short(row.view.id) for row in shown],
                 palette.text,
-                12.5,
+                palette.px(12.5),
                 palette.sans,
             )
             | {"domain": [0, STRIP]},
             (24 + 8 * max(4, max((len(short(row.view.id)) for row in shown), default=0)), 10, 2, 6),
-            yaxis2=label_axis(1, 0, [0.35], [t("figure.queries", lang)], palette.muted, 12.5, palette.sans)
+            yaxis2=label_axis(1, 0, [0.35], [t("figure.queries", lang)], palette.muted, palette.px(12.5), palette.sans)
             | {"domain": [STRIP + 0.02, 1], "anchor": "x"},
         ),
     }

@@ -59,15 +59,15 @@ def relevant(snapshot: Snapshot, selection: Selection | None, limit: int) -> tup
     return [view for view in views if view.id in kept], len(views) - limit
 
 
-def table_rows(snapshot: Snapshot, selection: Selection | None) -> tuple[list[RequestView], int]:
+def table_rows(snapshot: Snapshot, selection: Selection | None, palette: Palette) -> tuple[list[RequestView], int]:
     """The requests that have a row in the figure, top down, and how many are left out."""
     live = sum(1 for view in snapshot.requests if not view.status.is_over)
-    return relevant(snapshot, selection, max(EASY_ROWS, min(MAX_ROWS, live)))
+    return relevant(snapshot, selection, palette.fits(max(EASY_ROWS, min(MAX_ROWS, live))))
 
 
 def row_count(shown: int, limit: int) -> int:
     """Rows are reserved in steps so that one arrival does not rescale the figure."""
-    return next((rows for rows in (4, 6, 8, 12, limit) if shown <= rows), limit)
+    return min(limit, next((rows for rows in (4, 6, 8, 12) if shown <= rows), limit))
 
 
 def short(name: str, limit: int = NAME_CHARACTERS) -> str:
@@ -99,8 +99,8 @@ def visible_positions(length: int, columns: int) -> list[int | None]:
 
 def block_tables(snapshot: Snapshot, marks: Marks, selection: Selection | None, palette: Palette, lang: Lang) -> Figure:
     """Traces, in this order: rings, chips, fill gauges, block ids, names, words."""
-    views, hidden = table_rows(snapshot, selection)
-    rows = row_count(len(views) + (hidden > 0), MAX_ROWS + 1)
+    views, hidden = table_rows(snapshot, selection, palette)
+    rows = row_count(len(views) + (hidden > 0), palette.fits(MAX_ROWS) + 1)
     columns = column_count(snapshot.requests, snapshot.pool.block_size)
     naming = _naming(views, columns)
     named: set[int] = set()
@@ -109,9 +109,9 @@ def block_tables(snapshot: Snapshot, marks: Marks, selection: Selection | None, 
     bright_requests = selected_requests(selection, owners)
     large = rows <= 8
     rings, chips, gauges = Rects("rings", radius=5), Rects("chips", radius=4), Rects("gauges", radius=2)
-    ids = Texts("ids", 14 if large and columns <= 12 else 12.5, palette.mono)
-    names = Texts("names", 14 if large else 12.5, palette.sans, "middle left")
-    words = Texts("words", 13.5 if large else 12.5, palette.sans, "middle right")
+    ids = Texts("ids", palette.px(14 if large and columns <= 12 else 12.5), palette.mono)
+    names = Texts("names", palette.px(14 if large else 12.5), palette.sans, "middle left")
+    words = Texts("words", palette.px(13.5 if large else 12.5), palette.sans, "middle right")
     pool = snapshot.pool
     heading = t("hover.table", lang, **slots(0, "id", "position", "block"))
     template = f"{heading}<br>{block_template(snapshot, lang, first=2)}"

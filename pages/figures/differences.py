@@ -49,7 +49,7 @@ def table_rings(mine: Snapshot, other: Snapshot, palette: Palette) -> Trace:
     if comparable(mine, other):
         theirs = {view.id: view.block_table for view in other.requests}
         columns = column_count(mine.requests, mine.pool.block_size)
-        for row, view in enumerate(table_rows(mine, None)[0]):
+        for row, view in enumerate(table_rows(mine, None, palette)[0]):
             table = theirs.get(view.id, ())
             for column, position in enumerate(visible_positions(len(view.block_table), columns)):
                 if position is not None and table[position : position + 1] != view.block_table[position : position + 1]:

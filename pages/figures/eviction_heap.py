@@ -15,6 +15,7 @@ from pages.ui.theme import Palette
 
 LEVELS = 4
 SHOWN = 2**LEVELS - 1
+ARRAY_GAP, ARRAY_SHARE = 0.1, 0.3  # of the tree's height: the array must be readable in a low card too
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,30 +47,33 @@ def heap_state(view: RadixView, events: Iterable[Event]) -> HeapState:
 
 
 def eviction_heap(state: HeapState, selection: Selection | None, palette: Palette, lang: Lang) -> Figure:
-    """Traces, in this order: links, nodes, node ids, cells, cell keys, indices, words."""
+    """Traces, in this order: links, nodes, node ids, cells, cell keys, words."""
     entries = [*state.array, *state.pushed]
     shown = state.array[:SHOWN]
     turn = {node: place + 1 for place, node in enumerate(state.popped)}
-    cells, keys = Rects("cells", radius=2), Texts("keys", 12.5, palette.mono)
-    ids, indices = Texts("ids", 12.5, palette.mono), Texts("indices", 12.5, palette.mono)
-    words = Texts("words", 12.5, palette.sans, "middle right")
+    cells, keys = Rects("cells", radius=2), Texts("keys", palette.px(12.5), palette.mono)
+    ids = Texts("ids", palette.px(12.5), palette.mono)
+    words = Texts("words", palette.px(12.5), palette.sans, "middle right")
     columns = max(8, min(SHOWN, len(entries)))
+    floor = max(2, len(shown).bit_length())  # levels of the tree; the array lies below
     chosen = selection.id if selection is not None and selection.kind == "node" else None
     for place, (node, key) in enumerate(entries[:columns]):
         fill, ink = _colors(node, place >= len(state.array), turn, place == 0 and not turn, palette)
         cells.add(
-            place + 0.05, LEVELS + 0.25, 0.9, 0.55, fill, line=palette.hit if node == chosen else fill,
-            line_width=3 if node == chosen else 1, ref=node_ref(node), hover=_hover(node, key, turn, lang),
+            place + 0.05, floor + ARRAY_GAP, 0.9, ARRAY_SHARE * floor, fill,
+            line=palette.hit if node == chosen else fill, line_width=3 if node == chosen else 1,
+            ref=node_ref(node), hover=_hover(node, key, turn, lang),
         )  # fmt: skip
-        keys.add(place + 0.5, LEVELS + 0.53, f"{turn[node]}." if node in turn else _text(key), ink)
-        indices.add(place + 0.5, LEVELS + 1.02, "↑" if place >= len(state.array) else str(place), palette.muted)
+        word = f"{turn[node]}." if node in turn else f"↑{_text(key)}" if place >= len(state.array) else _text(key)
+        keys.add(place + 0.5, floor + ARRAY_GAP + ARRAY_SHARE * floor / 2, word, ink)
     for place, (node, _) in enumerate(shown):
         _, ink = _colors(node, False, turn, place == 0 and not turn, palette)
         ids.add(*_seat(place, columns), str(node), ink)
+    bottom = floor + ARRAY_GAP + ARRAY_SHARE * floor + (0.7 if len(entries) > columns else 0.1)
     if not entries:
         words.add(0, 0.5, t("figure.heap_empty", lang), palette.muted)
     if len(entries) > columns:
-        words.add(0, LEVELS + 1.45, t("figure.more_leaves", lang, n=len(entries) - columns), palette.muted)
+        words.add(0, bottom - 0.25, t("figure.more_leaves", lang, n=len(entries) - columns), palette.muted)
     xs: list[float | None] = []
     ys: list[float | None] = []
     for place in range(1, len(shown)):
@@ -78,15 +82,14 @@ def eviction_heap(state: HeapState, selection: Selection | None, palette: Palett
         ys += [above_y, y, None]
     return {
         "data": [
-            lines("links", xs, ys, palette.line, width=1.5),
+            lines("links", xs, ys, palette.muted, width=1.5),
             _nodes(shown, columns, turn, palette, lang),
             ids.trace(),
             cells.trace(),
             keys.trace(),
-            indices.trace(),
             words.trace(),
         ],
-        "layout": layout(palette, hidden_axis(-0.2, columns + 0.2), hidden_axis(LEVELS + 1.7, -0.1), (6, 6, 2, 4)),
+        "layout": layout(palette, hidden_axis(-0.2, columns + 0.2), hidden_axis(bottom, -0.1), (6, 6, 2, 4)),
     }
 
 
@@ -133,7 +136,7 @@ def _nodes(shown: Sequence[HeapEntry], columns: int, turn: dict[int, int], palet
         "x": [x for x, _ in seats],
         "y": [y for _, y in seats],
         "marker": {
-            "size": 26,
+            "size": palette.px(22),
             "color": fills,
             "line": {"color": palette.card, "width": 1},
         },

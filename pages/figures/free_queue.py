@@ -35,8 +35,8 @@ def free_queue(snapshot: Snapshot, marks: Marks, selection: Selection | None, pa
     template = t("hover.queue", lang, n=len(queue), **slots(0, "block", "place", "state"))
     bright = selected_blocks(selection, snapshot)
     rings, chips = Rects("rings", radius=5), Rects("chips", radius=4)
-    ids = Texts("ids", 14 if small else 12.5, palette.mono)
-    ends = Texts("ends", 12.5, palette.sans)
+    ids = Texts("ids", palette.px(14 if small else 12.5), palette.mono)
+    ends = Texts("ends", palette.px(12.5), palette.sans)
     arrow_x: list[float] = []
     arrow_y: list[float] = []
 
@@ -82,7 +82,7 @@ def free_queue(snapshot: Snapshot, marks: Marks, selection: Selection | None, pa
         "name": "arrows",
         "x": [round(x, 3) for x in arrow_x],
         "y": arrow_y,
-        "marker": {"symbol": "triangle-right", "size": 7, "color": palette.muted},
+        "marker": {"symbol": "triangle-right", "size": palette.px(7), "color": palette.muted},
         "hoverinfo": "skip",
         "cliponaxis": False,
     }

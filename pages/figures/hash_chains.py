@@ -85,16 +85,17 @@ def place(chains: Mapping[str, Node]) -> list[Placed]:
 def hash_chains(snapshot: Snapshot, marks: Marks, selection: Selection | None, palette: Palette, lang: Lang) -> Figure:
     """Traces, in this order: links, rings, chips, block ids, words."""
     everything = place(nodes(snapshot.pool))
-    shown = [item for item in everything if item.row < MAX_ROWS and item.column < MAX_COLUMNS]
-    rows = row_count(max((item.row for item in shown), default=0) + 1 + (len(shown) < len(everything)), MAX_ROWS + 1)
+    most = palette.fits(MAX_ROWS)
+    shown = [item for item in everything if item.row < most and item.column < MAX_COLUMNS]
+    rows = row_count(max((item.row for item in shown), default=0) + 1 + (len(shown) < len(everything)), most + 1)
     columns = max(MIN_COLUMNS, min(MAX_COLUMNS, max((item.column for item in shown), default=0) + 1))
     bright = selected_blocks(selection, snapshot)
     owners = snapshot.owners()
     template = t("hover.chain", lang, parent="%{customdata[1]}", twins="%{customdata[2]}")
     template += "<br>" + block_template(snapshot, lang, first=2)
     rings, chips = Rects("rings", radius=5), Rects("chips", radius=4)
-    ids = Texts("ids", 13, palette.mono)
-    words = Texts("words", 12.5, palette.sans, "middle right")
+    ids = Texts("ids", palette.px(13), palette.mono)
+    words = Texts("words", palette.px(12.5), palette.sans, "middle right")
     for item in shown:
         block = item.node.blocks[0]
         fill, ink = _colors(block_state(snapshot, block), palette)

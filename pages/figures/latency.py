@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 
 from engine.metrics import RequestMetrics, RunMetrics
@@ -13,18 +14,19 @@ from pages.ui.theme import Palette
 
 MAX_ROWS = 12
 GAPS_SHOWN = 60  # tokens per row that get a bar of their own
-WORD_CHARACTERS = 16
+WIDEST = "0.0000"  # of the numbers beside the lanes
 TICKS = 5
 
 
 def latency(metrics: RunMetrics, selection: Selection | None, palette: Palette, lang: Lang) -> Figure:
     """Traces, in this order: queues, first tokens, gaps, words. Time runs from each request's own arrival."""
-    shown = _shown(metrics.requests, selection)
-    rows = row_count(len(shown) + (len(shown) < len(metrics.requests)), MAX_ROWS + 1)
+    most = palette.fits(MAX_ROWS)
+    shown = _shown(metrics.requests, selection, most)
+    rows = row_count(len(shown) + (len(shown) < len(metrics.requests)), most + 1)
     longest = max((_length(request) for request in shown), default=0.0) or 1.0
     chosen = selection.id if selection is not None and selection.kind == "request" else None
     queues, firsts, gaps = Rects("queues", radius=1), Rects("first tokens", radius=2), Rects("gaps", radius=1)
-    words = Texts("words", 12.5, palette.mono, "middle right")
+    words = Texts("words", palette.px(12.5), palette.sans, "middle right")
     for row, request in enumerate(shown):
         faded = chosen is not None and chosen != request.request
         ref, hover = request_ref(request.request), _hover(request, lang)
@@ -54,11 +56,11 @@ def latency(metrics: RunMetrics, selection: Selection | None, palette: Palette, 
             palette,
             label_axis(
                 -0.005 * longest,
-                longest * 1.01 + gutter(longest, WORD_CHARACTERS),
+                longest * 1.01 + gutter(longest, _word_characters(lang)),
                 ticks,
                 [number(tick) for tick in ticks[:-1]] + [t("figure.ms", lang, ms=number(longest))],
                 palette.muted,
-                12.5,
+                palette.px(12.5),
                 palette.sans,
             ),
             label_axis(
@@ -67,7 +69,7 @@ def latency(metrics: RunMetrics, selection: Selection | None, palette: Palette, 
                 [row + 0.5 for row in range(len(shown))],
                 [short(request.request) for request in shown],
                 palette.text,
-                12.5,
+                palette.px(12.5),
                 palette.sans,
             ),
             (24 + 8 * max(4, widest), 10, 2, 22),
@@ -93,13 +95,13 @@ def clock_label(metrics: RunMetrics, lang: Lang) -> str:
     return t("clock.modelled", lang, name=metrics.clock_name)
 
 
-def _shown(requests: Sequence[RequestMetrics], selection: Selection | None) -> list[RequestMetrics]:
+def _shown(requests: Sequence[RequestMetrics], selection: Selection | None, most: int) -> list[RequestMetrics]:
     """The latest requests in order of arrival, the selected one among them."""
-    if len(requests) <= MAX_ROWS:
+    if len(requests) <= most:
         return list(requests)
     chosen = selection.id if selection is not None and selection.kind == "request" else None
-    kept = [request for request in requests[:-MAX_ROWS] if request.request == chosen]
-    return [*kept, *requests[len(requests) - MAX_ROWS + len(kept) :]]
+    kept = [request for request in requests[:-most] if request.request == chosen]
+    return [*kept, *requests[len(requests) - most + len(kept) :]]
 
 
 def _length(request: RequestMetrics) -> float:
@@ -120,6 +122,13 @@ def _words(request: RequestMetrics, lang: Lang) -> str:
     if request.tpot_ms is None:
         return t("figure.ttft", lang, ttft=number(request.ttft_ms))
     return t("figure.latency", lang, ttft=number(request.ttft_ms), tpot=number(request.tpot_ms))
+
+
+def _word_characters(lang: Lang) -> int:
+    """Room for the longest words, in characters as `gutter` counts them: a Chinese one is two, sans is narrower."""
+    text = t("figure.latency", lang, ttft=WIDEST, tpot=WIDEST)
+    columns = sum(2 if unicodedata.east_asian_width(sign) in "WF" else 1 for sign in text)
+    return round(columns * 0.85)
 
 
 def _hover(request: RequestMetrics, lang: Lang) -> str:

@@ -58,12 +58,13 @@ def slot_bars(bars: Bars, last: int, palette: Palette, lang: Lang) -> Figure:
         "layout": layout(
             palette,
             label_axis(
-                -0.2, width + 0.2, [step + 0.5 for step in steps], list(map(str, steps)), palette.muted, 12.5,
-                palette.sans,
+                -0.2, width + 0.2, [step + 0.5 for step in steps], list(map(str, steps)), palette.muted,
+                palette.px(12.5), palette.sans,
             ),
             label_axis(
                 0, total * 1.02, [0, total / 2, total],
-                ["0", f"{total / 2:g}", t("figure.slots", lang, n=total)], palette.muted, 12.5, palette.sans,
+                ["0", f"{total / 2:g}", t("figure.slots", lang, n=total)], palette.muted, palette.px(12.5),
+                palette.sans,
             ),
             (74, 8, 6, 22),
         ),

@@ -122,9 +122,9 @@ def pool(snapshot: Snapshot, marks: Marks, selection: Selection | None, palette:
     rings = Rects("rings", radius=5)
     cells = Rects("cells", radius=4 if count <= IDS_UP_TO * 2 else 2)
     gauges = Rects("gauges", radius=2)
-    ids = Texts("ids", 12.5, palette.mono)
-    counts = Texts("counts", 15 if count <= IDS_UP_TO * 2 else 12.5, palette.sans)
-    row_labels = Texts("rows", 12.5, palette.mono, "middle left")
+    ids = Texts("ids", palette.px(12.5), palette.mono)
+    counts = Texts("counts", palette.px(15 if count <= IDS_UP_TO * 2 else 12.5), palette.sans)
+    row_labels = Texts("rows", palette.px(12.5), palette.mono, "middle left")
 
     if count <= CELLS_UP_TO:
         _draw_cells(snapshot, marks, bright, grid, palette, lang, (rings, cells, gauges, ids, counts))
@@ -136,7 +136,7 @@ def pool(snapshot: Snapshot, marks: Marks, selection: Selection | None, palette:
         for column in range(1, grid.columns):
             grid_x += [column, column, None]
             grid_y += [0, grid.rows, None]
-    every = math.ceil(grid.rows / 16)
+    every = math.ceil(grid.rows / palette.fits(16))
     for row in range(0, grid.rows, every):
         row_labels.add(-0.01 * grid.columns, row + 0.5, str(row * grid.columns), palette.muted)
     return {

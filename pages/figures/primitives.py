@@ -233,21 +233,21 @@ def layout(
     margin: tuple[int, int, int, int] = (8, 8, 4, 6),
     **extra: Any,
 ) -> dict[str, Any]:
-    """The common layout; margin is left, right, top, bottom in pixels."""
-    left, right, top, bottom = margin
+    """The common layout; margin is left, right, top, bottom in pixels at the palette's scale 1."""
+    left, right, top, bottom = (round(pixels * palette.scale) for pixels in margin)
     return {
         "autosize": True,
         "margin": {"l": left, "r": right, "t": top, "b": bottom},
         "paper_bgcolor": CLEAR,
         "plot_bgcolor": CLEAR,
-        "font": {"family": palette.sans, "size": 13, "color": palette.text},
+        "font": {"family": palette.sans, "size": palette.px(13), "color": palette.text},
         "showlegend": False,
         "barmode": "overlay",
         "hovermode": "closest",
         "hoverlabel": {
             "bgcolor": palette.card,
             "bordercolor": palette.line,
-            "font": {"family": palette.sans, "size": 13, "color": palette.text},
+            "font": {"family": palette.sans, "size": palette.px(13), "color": palette.text},
             "align": "left",
         },
         "dragmode": False,

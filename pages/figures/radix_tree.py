@@ -18,6 +18,7 @@ MAX_ROWS = 14
 MAX_DEPTH = 7
 LABEL_CHARACTERS = 16
 MIN_CHARACTERS = 4  # a column never gets narrower than this
+MIN_WIDTH = 30  # characters across, so that a small tree stays together
 NODE_PX = {"large": 21, "small": 15}
 
 Labeller = Callable[[Sequence[int]], str]
@@ -81,19 +82,21 @@ def radix_tree(
     """Traces, in this order: edges, matched path, selected path, nodes, locks, labels, words."""
     events = list(events)
     placed, count = place(view.root)
-    shown = [item for item in placed if item.y < MAX_ROWS and item.depth <= MAX_DEPTH]
-    rows = row_count(min(count, MAX_ROWS) + (len(shown) < len(placed)), MAX_ROWS + 1)
+    most = palette.fits(MAX_ROWS)
+    shown = [item for item in placed if item.y < most and item.depth <= MAX_DEPTH]
+    rows = row_count(min(count, most) + (len(shown) < len(placed)), most + 1)
     where = {item.node.id: item for item in shown}
     texts = {item.node.id: short_label(label(item.node.tokens)) for item in shown if item.depth}
     x = _columns(shown, texts)
     matched = {node for event in events if isinstance(event, PrefixMatched) for node in _up(event.node, where)}
     chosen = set(_up(int(selection.id), where)) if selection is not None and selection.kind == "node" else set()
-    labels = Texts("labels", 12.5, palette.mono, "top right")
-    locks = Texts("locks", 12.5, palette.mono)
-    words = Texts("words", 12.5, palette.sans, "middle right")
+    labels = Texts("labels", palette.px(12.5), palette.mono, "top right")
+    locks = Texts("locks", palette.px(12.5), palette.mono)
+    words = Texts("words", palette.px(12.5), palette.sans, "middle right")
     for item in shown:
         if item.depth:
-            labels.add(x[item.depth - 1] + 0.6, item.y, texts[item.node.id], palette.text, ref=node_ref(item.node.id))
+            left, above = x[item.depth - 1] + 1.1, item.y - 0.07
+            labels.add(left, above, texts[item.node.id], palette.text, ref=node_ref(item.node.id))
         if item.node.lock_ref and item.depth:
             ink = palette.on_shared if item.node.lock_ref > 1 else palette.on_used
             locks.add(x[item.depth], item.y, str(item.node.lock_ref), ink)
@@ -103,7 +106,7 @@ def radix_tree(
         words.add(0, rows - 0.4, t("figure.more_nodes", lang, n=len(placed) - len(shown)), palette.muted)
     return {
         "data": [
-            _edges("edges", [item for item in shown if item.depth], x, palette.line, 2),
+            _edges("edges", [item for item in shown if item.depth], x, palette.muted, 1.6),
             _edges(
                 "matched path", [item for item in shown if item.depth and item.node.id in matched], x, palette.new, 4
             ),
@@ -115,7 +118,9 @@ def radix_tree(
             labels.trace(),
             words.trace(),
         ],
-        "layout": layout(palette, hidden_axis(-0.8, max(x) + 0.8), hidden_axis(rows, -0.5), (8, 8, 2, 4)),
+        "layout": layout(
+            palette, hidden_axis(-0.8, max(MIN_WIDTH, max(x)) + 0.8), hidden_axis(rows, -0.5), (8, 8, 2, 4)
+        ),
     }
 
 
@@ -149,7 +154,7 @@ def _columns(shown: Sequence[Placed], texts: dict[int, str]) -> list[float]:
             widths[item.depth] = max(widths.get(item.depth, MIN_CHARACTERS), len(texts[item.node.id]))
     x = [0.0]
     for depth in range(1, max(widths, default=0) + 1):
-        x.append(x[-1] + widths[depth] + 2)
+        x.append(x[-1] + widths[depth] + 2.4)
     if len(x) == 1:
         x.append(float(LABEL_CHARACTERS))
     return x
@@ -203,7 +208,7 @@ def _nodes(
         "x": [x[item.depth] for item in shown],
         "y": [item.y for item in shown],
         "marker": {
-            "size": NODE_PX["large" if rows <= 12 else "small"],
+            "size": palette.px(NODE_PX["large" if rows <= 12 else "small"]),
             "symbol": [
                 "square" if not item.depth else "diamond" if item.node.id in cut else "circle" for item in shown
             ],

@@ -70,21 +70,28 @@ def cells(history: Sequence[tuple[int, RequestView | None]]) -> Iterator[Cell]:
         yield run
 
 
-def window(cursor: int) -> tuple[int, int]:
-    """First step shown and how many columns; the scale changes only when a wider window is needed."""
-    columns = next((size for size in WINDOWS if cursor < size), WINDOWS[-1])
-    return max(0, cursor - columns + 2), columns
+def window(cursor: int, sizes: Sequence[int] = WINDOWS) -> tuple[int, int]:
+    """First step shown and how many columns; the scale changes only when a wider window is needed.
+
+    Right of the cursor there is room for the words at a lane's end, which is one of the narrowest window's columns.
+    """
+    columns = next((size for size in sizes if cursor < size - size // sizes[0]), sizes[-1])
+    return max(0, cursor - columns + 1 + columns // sizes[0]), columns
 
 
 def schedule(
     steps: Sequence[Step], cursor: int, budget: int, selection: Selection | None, palette: Palette, lang: Lang
 ) -> Figure:
     """Traces, in this order: lanes, token counts, token bars, their sums, budget line, time cursor, end marks."""
-    first, columns = window(cursor)
+    # Twice: where the type is larger, the panel is narrower too.
+    sizes = [palette.fits(palette.fits(size)) for size in WINDOWS]
+    lanes_end = 1 - (1 - LANES) * palette.scale
+    first, columns = window(cursor, sizes)
     shown_steps = list(steps[first : cursor + 1])
     snapshot = shown_steps[-1].snapshot if shown_steps else None
-    views, hidden = relevant(snapshot, selection, MAX_ROWS) if snapshot is not None else ([], 0)
-    rows = row_count(len(views) + (hidden > 0), MAX_ROWS + 1)
+    most = palette.fits(MAX_ROWS)
+    views, hidden = relevant(snapshot, selection, most) if snapshot is not None else ([], 0)
+    rows = row_count(len(views) + (hidden > 0), most + 1)
     fills: dict[Kind, str] = {
         "prefill": palette.used,
         "recompute": palette.used,
@@ -93,8 +100,8 @@ def schedule(
         "waiting": palette.free_line,
     }
     bright = selected_requests(selection, snapshot.owners()) if snapshot is not None else None
-    lanes, counts = Rects("lanes", radius=3), Texts("counts", 12.5, palette.mono)
-    marks = Texts("ends", 12.5, palette.sans, "middle right")
+    lanes, counts = Rects("lanes", radius=3), Texts("counts", palette.px(12.5), palette.mono)
+    marks = Texts("ends", palette.px(12.5), palette.sans, "middle right")
     by_step = [(step.index, {view.id: view for view in step.scheduled.requests}) for step in shown_steps]
 
     for row, request in enumerate(views):
@@ -124,7 +131,7 @@ def schedule(
     if hidden:
         marks.add(first, len(views) + 0.5, t("figure.more_requests", lang, n=hidden), palette.muted)
 
-    bars, sums = Rects("tokens", radius=2), Texts("sums", 12.5, palette.mono, "top center")
+    bars, sums = Rects("tokens", radius=2), Texts("sums", palette.px(12.5), palette.mono, "top center")
     for step in shown_steps:
         total = sum(step.scheduled_tokens.values())
         now = step.index == cursor
@@ -136,11 +143,11 @@ def schedule(
             palette.accent if now else palette.muted,
             hover=t("hover.tokens", lang, step=step.index, tokens=total, budget=budget),
         )
-        if columns < WINDOWS[-1] or now:
+        if columns < sizes[-1] or now:
             sums.add(step.index + 0.5, budget * 1.06, str(total), palette.text if now else palette.muted)
     edges: list[float | None] = [cursor, cursor, None, cursor + 1, cursor + 1] if shown_steps else []
     depth: list[float | None] = [0, rows, None, 0, rows] if shown_steps else []
-    ticks = list(range(first, first + columns, 1 if columns == WINDOWS[0] else 2 if columns == WINDOWS[1] else 5))
+    ticks = list(range(first, first + columns, (1, 2, 5)[sizes.index(columns)]))
     figure_layout = layout(
         palette,
         label_axis(
@@ -149,7 +156,7 @@ def schedule(
             [tick + 0.5 for tick in ticks],
             [str(tick) for tick in ticks],
             palette.muted,
-            12.5,
+            palette.px(12.5),
             palette.sans,
         ),
         label_axis(
@@ -158,19 +165,19 @@ def schedule(
             [row + 0.5 for row in range(len(views))],
             [short(view.id) for view in views],
             palette.text,
-            12.5,
+            palette.px(12.5),
             palette.sans,
         )
-        | {"domain": [0, LANES]},
+        | {"domain": [0, lanes_end]},
         (24 + 8 * max(4, max((len(short(view.id)) for view in views), default=0)), 10, 2, 22),
-        yaxis2=hidden_axis(0, budget * 1.5) | {"domain": [LANES + 0.03, 1], "anchor": "x"},
+        yaxis2=hidden_axis(0, budget * 1.5 * palette.scale) | {"domain": [lanes_end + 0.03, 1], "anchor": "x"},
     )
     figure_layout["yaxis2"] |= {
         "visible": True,
         "ticks": "",
         "tickvals": [budget],
         "ticktext": [str(budget)],
-        "tickfont": {"size": 12.5, "color": palette.evicted, "family": palette.mono},
+        "tickfont": {"size": palette.px(12.5), "color": palette.evicted, "family": palette.mono},
     }
     return {
         "data": [

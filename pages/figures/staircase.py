@@ -62,8 +62,10 @@ def staircase(lookups: Sequence[PrefixLookup], block_size: int, palette: Palette
         ],
         "layout": layout(
             palette,
-            label_axis(0, longest * 1.02, ticks, labels, palette.muted, 12.5, palette.sans),
-            label_axis(-longest * 0.03, longest, ticks, list(map(str, ticks)), palette.muted, 12.5, palette.sans),
+            label_axis(0, longest * 1.02, ticks, labels, palette.muted, palette.px(12.5), palette.sans),
+            label_axis(
+                -longest * 0.03, longest, ticks, list(map(str, ticks)), palette.muted, palette.px(12.5), palette.sans
+            ),
             (40, 24, 6, 22),
         ),
     }

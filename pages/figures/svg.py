@@ -65,7 +65,8 @@ def _marks(trace: Trace, frame: _Frame) -> Iterator[str]:
     elif trace["mode"] == "text":
         yield from _texts(trace, frame.x, axis)
     elif trace["mode"] == "markers":
-        yield from _arrows(trace, frame.x, axis)
+        draw = _arrows if trace["marker"].get("symbol") == "triangle-right" else _dots
+        yield from draw(trace, frame.x, axis)
     elif trace["mode"] == "lines":
         yield _path(trace, frame.x, axis)
 
@@ -106,12 +107,20 @@ def _texts(trace: Trace, x: _Axis, y: _Axis) -> Iterator[str]:
 
 
 def _arrows(trace: Trace, x: _Axis, y: _Axis) -> Iterator[str]:
-    """Triangles that point right, the one marker the diagrams use."""
+    """Triangles that point right."""
     half = trace["marker"]["size"] / 2
     for left, top in zip(trace["x"], trace["y"], strict=True):
         px, py = x.pixel(left), y.pixel(top)
         points = f"{px - half},{py - half} {px + half},{py} {px - half},{py + half}"
         yield f'<polygon points="{points}" fill="{trace["marker"]["color"]}"/>'
+
+
+def _dots(trace: Trace, x: _Axis, y: _Axis) -> Iterator[str]:
+    marker, count = trace["marker"], len(trace["x"])
+    line, radius = marker["line"], marker["size"] / 2
+    for left, top, fill in zip(trace["x"], trace["y"], _each(marker["color"], count), strict=True):
+        place = f'cx="{x.pixel(left)}" cy="{y.pixel(top)}" r="{radius}"'
+        yield f'<circle {place} fill="{fill}" stroke="{line["color"]}" stroke-width="{line["width"]}"/>'
 
 
 def _path(trace: Trace, x: _Axis, y: _Axis) -> str:

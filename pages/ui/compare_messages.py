@@ -14,6 +14,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "compare.pair_blocks": ("block size 4 | 16", "块大小 4 | 16"),
     "compare.pair_chunks": ("chunking on | off", "分块 开 | 关"),
     "compare.pair_layout": ("contiguous | paged", "连续内存 | 分页"),
+    "compare.pair_fairness": ("longest prefix | with ageing", "最长前缀 | 加老化"),
+    "compare.pair_priority": ("fcfs | priority", "先来先服务 | 优先级"),
     "compare.first": ("First step", "第一步"),
     "compare.back": ("Back", "后退"),
     "compare.step": ("Step", "单步"),

@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.timeline import Step
 from pages.figures.svg import svg
-from pages.ui.figure_panels import pool_panel, queue_panel, schedule_panel, tables_panel
+from pages.ui.figure_panels import fairness_panel, pool_panel, queue_panel, schedule_panel, tables_panel
 from pages.ui.scene import Scene
 from pages.ui.text import Lang
 from pages.ui.theme import Palette
@@ -24,6 +24,7 @@ _PANELS: dict[str, Callable[[Scene], dict[str, Any]]] = {
     "tables": tables_panel,
     "queue": queue_panel,
     "schedule": schedule_panel,
+    "fairness": fairness_panel,
 }
 
 

@@ -16,8 +16,9 @@ from pages.ui.frame import cards, first_open, pack
 from pages.ui.scene import Scene
 from pages.ui.session import REGISTRY, Session
 from pages.ui.text import Lang, listing, t
-from pages.ui.theme import Palette, ThemeName
+from pages.ui.theme import Look, Palette, ThemeName
 from scenarios import load
+from scenarios.schema import Note
 
 Json = dict[str, Any]
 
@@ -30,8 +31,11 @@ _CSS_COLORS = (
 )  # fmt: skip
 _CONTROLS = (
     "reset", "back", "step", "play", "end", "stop", "scrub", "clear", "loading", "no_plotly", "toolbar", "offline",
-    "scrub_value", "scrub_start",
+    "scrub_value", "scrub_start", "speed", "speed_slow", "speed_normal", "speed_fast",
 )  # fmt: skip
+
+
+_TOUR = ("controls", "blocks", "why", "change")  # the stops of stage_tour.js
 
 
 class Chosen(BaseModel):
@@ -56,28 +60,41 @@ class Ask(BaseModel):
     have: Annotated[list[StrictStr], Field(max_length=1000)] = []
     lang: Lang
     theme: ThemeName
+    look: Look = "desk"
     select: Chosen | None = None
 
 
-def first(visitor: str, session: Session, palette: Palette, lang: Lang, link: dict[str, str]) -> Json:
+def first(
+    visitor: str, session: Session, name: ThemeName, lang: Lang, link: dict[str, str], look: Look = "desk"
+) -> Json:
     """The data of `stage.mount`: words, colours, cards, and the step in view if it is computed.
 
-    `link` holds the query parameters that the stage writes with step and selection.
+    `link` holds the query parameters that the stage writes with step and selection; empty ones it takes out.
     """
     chosen = session.selection
+    cache = session.engine.config.cache
+    palette = theme.palette(name, look)
     return {
         "visitor": visitor,
         "lang": lang,
         "theme": palette.name,
+        "look": look,
+        "scale": palette.scale,
         "colors": {name: getattr(palette, name) for name in _CSS_COLORS} | {"mono": palette.mono},
         "words": {name: t(f"control.{name}", lang) for name in _CONTROLS},
-        "cards": cards(session.engine.config.cache, lang),
+        "tour": _tour(lang),
+        "cards": cards(cache, lang, look),
         "link": link,
         "cursor": session.cursor,
         "reached": session.reached,
         "select": None if chosen is None else {"kind": chosen.kind, "id": chosen.id},
-        **_reply(session, [min(session.cursor, session.last)], palette, lang, first_open(session.engine.config.cache)),
+        **_reply(session, [min(session.cursor, session.last)], palette, lang, first_open(cache, look)),
     }
+
+
+def _tour(lang: Lang) -> Json:
+    stops = [{"title": t(f"tour.{name}", lang), "text": t(f"tour.{name}_text", lang)} for name in _TOUR]
+    return {"stops": stops} | {name: t(f"tour.{name}", lang) for name in ("skip", "back", "next", "done", "of")}
 
 
 def answer(visitor: str, body: bytes) -> Json:
@@ -101,7 +118,7 @@ def answer(visitor: str, body: bytes) -> Json:
     steps = [step for step in ask.steps if -1 <= step <= last]
     if ask.newest and not steps:
         steps = [last]
-    return _reply(session, steps, theme.palette(ask.theme), ask.lang, ask.panels, ask.have)
+    return _reply(session, steps, theme.palette(ask.theme, ask.look), ask.lang, ask.panels, ask.have)
 
 
 def _reply(
@@ -134,18 +151,32 @@ def _scene(session: Session, step: int, palette: Palette, lang: Lang) -> Scene:
         session.prompts,
         _caption(session, step, lang),
         session.workload.loaded.tokenizer.decode,
+        _focus(session, step),
     )
 
 
-def _caption(session: Session, step: int, lang: Lang) -> str:
-    """The scenario's note on this step, else what the scenario is about. Notes are true for its own run only."""
+def _note(session: Session, step: int) -> Note | None:
+    """The scenario's note on this step. Notes are true for its own run only."""
     workload = session.workload
-    if workload.scenario is None:
-        return ""
+    if workload.scenario is None or session.edits:
+        return None
     scenario = load.load(workload.scenario)
-    notes = scenario.notes if scenario.model == workload.loaded.name and not session.edits else ()
-    said = next((note.say.get(lang) for note in notes if note.step == step), None)
-    return said or scenario.summary.get(lang)
+    notes = scenario.notes if scenario.model == workload.loaded.name else ()
+    return next((note for note in notes if note.step == step), None)
+
+
+def _caption(session: Session, step: int, lang: Lang) -> str:
+    """What the note says, else what the scenario is about."""
+    note, scenario = _note(session, step), session.workload.scenario
+    if note is not None:
+        return note.say.get(lang)
+    return load.load(scenario).summary.get(lang) if scenario is not None else ""
+
+
+def _focus(session: Session, step: int) -> str:
+    """The panel that the note is about, if it is about one."""
+    note = _note(session, step)
+    return str(note.focus.id) if note is not None and note.focus is not None and note.focus.kind == "panel" else ""
 
 
 def _notice(session: Session, lang: Lang) -> str:

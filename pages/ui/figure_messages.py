@@ -94,7 +94,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "Published hashes: {hashes}, in chains: {heads}; out of any lookup's reach: {stranded}.",
         "已发布的哈希 {hashes} 个，成链 {heads} 条；查找已无法到达的有 {stranded} 个。",
     ),
-    "figure.tree_empty": ("the tree is empty: nothing has been stored yet", "树为空：尚未存入任何内容"),
+    "figure.tree_empty": ("the tree is empty", "树为空"),
     "figure.more_nodes": ("+{n} more nodes", "另有 {n} 个节点"),
     "figure.heap_empty": ("no leaf can be evicted now", "目前没有可淘汰的叶子"),
     "figure.more_leaves": ("+{n} more leaves", "另有 {n} 个叶子"),
@@ -133,6 +133,26 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "alt.tree": (
         "Radix tree: {nodes} nodes, {locked} locked; {evictable} tokens evictable, {protected} protected.",
         "基数树：{nodes} 个节点，其中 {locked} 个加锁；可淘汰 {evictable} 个令牌，受保护 {protected} 个。",
+    ),
+    "figure.nobody_waits": ("nobody has waited a step", "还没有人等待过一步"),
+    "figure.steps": ("{n} steps", "{n} 步"),
+    "figure.steps_waited.one": ("{n} step", "{n} 步"),
+    "figure.steps_waited.many": ("{n} steps", "{n} 步"),
+    "figure.wait": ("{id}: {steps}", "{id}：{steps}"),
+    "figure.wait_overtaken": ("{id}: {steps}, overtaken ×{overtaken}", "{id}：{steps}，被超越 ×{overtaken}"),
+    "figure.wait_again": ("{id}: {steps}, preempted", "{id}：{steps}，被抢占"),
+    "hover.wait": (
+        "<b>{id}</b>: came at step {begin}, waited {steps} steps<br>overtaken by {overtaken} that came later",
+        "<b>{id}</b>：第 {begin} 步到达，等待 {steps} 步<br>被 {overtaken} 个更晚到的请求超越",
+    ),
+    "hover.wait_again": (
+        "<b>{id}</b>: preempted at step {begin}, waited {steps} steps",
+        "<b>{id}</b>：第 {begin} 步被抢占，等待 {steps} 步",
+    ),
+    "alt.fairness": (
+        "Waits: {n} go on. The longest so far is {id} with {steps} steps, overtaken {overtaken} times; all together "
+        "were overtaken {all} times.",
+        "等待：{n} 个仍在等待。迄今最长的是 {id}，{steps} 步，被超越 {overtaken} 次；总共被超越 {all} 次。",
     ),
     "figure.ms": ("{ms} ms", "{ms} 毫秒"),
     "figure.no_token": ("no token yet", "尚无令牌"),

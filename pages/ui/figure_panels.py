@@ -7,10 +7,12 @@ from typing import Any
 
 from engine.events import Event
 from engine.metrics import measure
+from engine.waits import waits
 from pages.figures.attention import attention, attention_alt
 from pages.figures.batch import batch, batch_alt
 from pages.figures.block_tables import MAX_ROWS, block_tables, relevant
 from pages.figures.eviction_heap import eviction_heap, heap_state, heap_words
+from pages.figures.fairness import fairness, fairness_alt
 from pages.figures.free_queue import free_queue
 from pages.figures.hash_chains import chains_alt, hash_chains
 from pages.figures.latency import clock_label, latency, latency_alt
@@ -166,6 +168,22 @@ def latency_panel(scene: Scene) -> Json:
     }
 
 
+def fairness_panel(scene: Scene) -> Json:
+    """Counted in steps, on no clock."""
+    lang, palette = scene.lang, scene.palette
+    found = waits(scene.steps[: scene.cursor + 1])
+    return {
+        "sub": t("panel.fairness_sub", lang),
+        "figure": fairness(found, scene.cursor, scene.selection, palette, lang),
+        "alt": fairness_alt(found, lang),
+        "legend": [
+            chip("legend.waits", palette.accent, lang, thin=True),
+            chip("legend.longest", palette.evicted, lang),
+            chip("legend.preempted", palette.preempted, lang, hatch=palette.card),
+        ],
+    }
+
+
 def kernel_panel(scene: Scene) -> Json:
     """The attention diagram beside the launch in words."""
     return {
@@ -183,7 +201,7 @@ def chip(key: str, color: str, lang: Lang, **style: object) -> Json:
 
 def _counts(scene: Scene) -> dict[str, object]:
     view = scene.snapshot.pool
-    return {"owned": view.owned, "cached": view.free_cached, "empty": view.free_empty}
+    return {"owned": view.owned, "cached": view.cached, "empty": view.free_empty}
 
 
 def _legend_kinds(marks: Marks) -> tuple[MarkKind, ...]:

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
 from engine.config import Cache
-from engine.events import BlockAllocated
+from engine.events import BlockAllocated, BlockCopied, BlockTouched, Event, SwappedIn
+from engine.radix_events import NodeInserted, NodeSplit
+from pages.figures.primitives import block_ref, node_ref
 from pages.ui import panels
 from pages.ui.figure_panels import (
     batch_panel,
     chains_panel,
+    fairness_panel,
     heap_panel,
     kernel_panel,
     latency_panel,
@@ -28,6 +31,7 @@ from pages.ui.figure_panels import (
 )
 from pages.ui.scene import Scene
 from pages.ui.text import Lang, t
+from pages.ui.theme import Look
 from pages.ui.why import Sentence, sentences
 
 Json = dict[str, Any]
@@ -67,6 +71,7 @@ PANELS: tuple[Panel, ...] = (
     Panel("schedule", "schedule", "figure", schedule_panel),
     Panel("batch", "schedule", "figure", batch_panel),
     Panel("latency", "schedule", "figure", latency_panel),
+    Panel("fairness", "schedule", "figure", fairness_panel),
     Panel("why", "why", "sentences", _why),
     Panel("story", "why", "sentences", _story),
     Panel("kernel", "kernel", "kernel", kernel_panel),
@@ -75,18 +80,26 @@ PANELS: tuple[Panel, ...] = (
 )
 
 
-def cards(cache: Cache, lang: Lang) -> list[Json]:
+# For a projector: cards whose panels become tabs of another card, so that the rest has room for larger type.
+_MERGED: dict[Slot, Slot] = {"kernel": "why", "queue": "pool"}
+
+
+def cards(cache: Cache, lang: Lang, look: Look = "desk") -> list[Json]:
     """The cards of the stage with their panels, for `stage.mount`."""
     found: dict[str, list[Json]] = {}
     for panel in _shown(cache):
         entry = {"name": panel.name, "kind": panel.kind, "title": t(f"panel.{panel.name}", lang)}
-        found.setdefault(panel.slot, []).append(entry)
+        found.setdefault(_slot(panel, look), []).append(entry)
     return [{"slot": slot, "panels": entries} for slot, entries in found.items()]
 
 
-def first_open(cache: Cache) -> list[str]:
+def first_open(cache: Cache, look: Look = "desk") -> list[str]:
     """The panels open at first: one a card."""
-    return list({panel.slot: panel.name for panel in reversed(_shown(cache))}.values())
+    return list({_slot(panel, look): panel.name for panel in reversed(_shown(cache))}.values())
+
+
+def _slot(panel: Panel, look: Look) -> Slot:
+    return _MERGED.get(panel.slot, panel.slot) if look == "projector" else panel.slot
 
 
 def _shown(cache: Cache) -> list[Panel]:
@@ -129,6 +142,24 @@ def _happened(scene: Scene) -> list[Sentence]:
     return sentences(scene.step, scene.lang)
 
 
+_FOCUS = {"attention": "kernel"}  # a note's name for a panel, where it is not the panel's own
+
+
+def _moved(event: Event) -> Iterator[str]:
+    """What the eye should find: blocks that got an owner or a content, and nodes that are new in the radix tree."""
+    match event:
+        case BlockAllocated() | BlockTouched(revived=True):
+            yield block_ref(event.block)
+        case BlockCopied():
+            yield block_ref(event.target)
+        case SwappedIn():
+            yield from (block_ref(device) for device, _ in event.pairs)
+        case NodeInserted():
+            yield node_ref(event.node)
+        case NodeSplit():
+            yield node_ref(event.upper)
+
+
 def _head(scene: Scene) -> Json:
     """What surrounds the panels: the caption, the selection's name, which blocks are new, and the step read aloud."""
     shown = " ".join(item.text for item in _happened(scene))
@@ -136,6 +167,7 @@ def _head(scene: Scene) -> Json:
     return {
         "caption": scene.caption,
         "selected": "" if chosen is None else t(f"control.selected_{chosen.kind}", scene.lang, id=chosen.id),
-        "moved": [f"block:{event.block}" for event in step.events if isinstance(event, BlockAllocated)] if step else [],
+        "moved": list(dict.fromkeys(ref for event in step.events for ref in _moved(event))) if step else [],
+        "focus": _FOCUS.get(scene.focus_panel, scene.focus_panel),
         "announce": shown if step is None else t("why.announce", scene.lang, step=step.index, text=shown),
     }

@@ -16,6 +16,8 @@ PAGE: dict[str, tuple[str, str]] = {
     "key.forward": ("One step forward; it is computed if it has not been yet", "前进一步；没算过的就现在算"),
     "key.back": ("One step back", "后退一步"),
     "key.play": ("Play, and stop", "播放与停止"),
+    "key.speed": ("Play slowly, normally or fast", "慢速、正常或快速播放"),
+    "help.tour": ("Take the tour of the step page again", "再看一遍单步页面的导览"),
     "key.end": ("Run to the end, and stop", "运行到底与停止"),
     "key.home": ("Before the first step", "回到第一步之前"),
     "key.select": ("Click a request or a block: it is selected everywhere", "点击请求或块：在所有图中选中"),
@@ -190,13 +192,15 @@ QUESTIONS: dict[str, tuple[str, str]] = {
         "思想相同，单位不同：前者是按键查找的定长块，后者是在页边界切开的任意长的边。匹配长度是页的整数倍。",
     ),
     "question.20": (
-        "Where did copy-on-write go? How do n answers share a prompt?",
-        "写时复制去哪了？n 个回答怎样共享一个提示？",
+        "Where did copy-on-write go? How do n answers share a prompt? Does preferring the longest prefix hurt anyone?",
+        "写时复制去哪了？n 个回答怎样共享一个提示？优先最长前缀会伤害谁吗？",
     ),
     "answer.20": (
         "A part-filled block that is shared must be copied before a write. vLLM V1 runs n answers as separate requests "
-        "that share full blocks only, so it never copies.",
-        "没填满的共享块在写入前必须复制。vLLM V1 把 n 个回答当作独立请求，只共享满块，所以从不复制。",
+        "that share full blocks only, so it never copies. Longest prefix first can starve a request that shares "
+        "nothing.",
+        "没填满的共享块在写入前必须复制。vLLM V1 把 n 个回答当作独立请求，只共享满块，所以从不复制。"
+        "最长前缀优先可能饿死与他人没有共同前缀的请求。",
     ),
 }
 

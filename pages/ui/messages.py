@@ -25,7 +25,41 @@ CONTROLS: dict[str, tuple[str, str]] = {
         "The server does not answer; trying again every second. What has been run can still be stepped through.",
         "服务器没有响应，正在每秒重试。已运行的步骤仍可浏览。",
     ),
+    "control.speed": ("Speed: {speed}", "播放速度：{speed}"),
+    "control.speed_slow": ("slow", "慢"),
+    "control.speed_normal": ("normal", "正常"),
+    "control.speed_fast": ("fast", "快"),
     "control.toolbar": ("Stepping", "步进控制"),
+}
+
+TOUR: dict[str, tuple[str, str]] = {
+    "tour.controls": ("One click, one iteration", "单击一次，迭代一步"),
+    "tour.controls_text": (
+        "→ runs one iteration of the engine, ← goes back, Space plays. The slider goes to any step that has been run.",
+        "→ 运行引擎的一次迭代，← 后退，空格键播放。拖动滑块可到达任何已运行的步。",
+    ),
+    "tour.blocks": ("Where the tokens lie", "令牌存放在哪里"),
+    "tour.blocks_text": (
+        "On the left each request's block table, beside it the memory those blocks lie in. Rings mark what this step "
+        "changed. Click a request or a block: it is selected everywhere, and Life story tells all that happened to it.",
+        "左边是每个请求的块表，旁边是这些块所在的内存。圆环标出本步的变化。点击请求或块：它会在所有图中选中，“经历”会讲述发生过的事。",
+    ),
+    "tour.why": ("What happened, and why", "发生了什么，为什么"),
+    "tour.why_text": (
+        "Every step in a few sentences with its own numbers, and the function in vLLM or SGLang that does the same.",
+        "每一步用几句话和本步的数字说明，并给出 vLLM 或 SGLang 中做同样事情的函数。",
+    ),
+    "tour.change": ("Change anything", "随意更改"),
+    "tour.change_text": (
+        "Settings, a prompt of your own between two steps, a request aborted or forked; a link and a file that open "
+        "this very view elsewhere. You find this tour again under Help.",
+        "设置、在两步之间加入你自己的提示、中止或分叉请求；还有能在别处打开同一视图的链接和文件。在“帮助”中可以再看本导览。",
+    ),
+    "tour.skip": ("Skip", "跳过"),
+    "tour.back": ("Back", "上一个"),
+    "tour.next": ("Next", "下一个"),
+    "tour.done": ("Done", "完成"),
+    "tour.of": ("{n} of {m}", "{n} / {m}"),
 }
 
 KPIS: dict[str, tuple[str, str]] = {
@@ -132,6 +166,11 @@ PANELS: dict[str, tuple[str, str]] = {
     "panel.heap": ("Eviction heap", "淘汰堆"),
     "panel.latency": ("Latency", "延迟"),
     "panel.latency_sub": ("ms from arrival, {clock}", "自到达起的毫秒数，{clock}"),
+    "panel.fairness": ("Fairness", "公平性"),
+    "panel.fairness_sub": (
+        "steps waited; overtaken: later arrivals that computed first",
+        "等待的步数；被超越：更晚到却先计算的请求",
+    ),
     "panel.batch": ("Batch", "批次"),
     "panel.batch_sub": ("positions read and computed → slots written", "读取与计算的位置 → 写入的槽位"),
     "panel.why": ("What just happened, and why", "刚才发生了什么，为什么"),
@@ -164,6 +203,8 @@ PANELS: dict[str, tuple[str, str]] = {
     "legend.recompute": ("recompute", "重算"),
     "legend.decode": ("decode", "解码"),
     "legend.preempted": ("preempted", "被抢占"),
+    "legend.waits": ("waiting", "等待中"),
+    "legend.longest": ("longest", "最长"),
     "legend.waiting": ("waiting", "等待"),
     "kernel.none": ("No kernel ran in this step.", "本步没有内核运行。"),
     "kernel.no_model": ("Scripted run: no model, so no kernel output.", "脚本化运行：没有模型，因此无内核输出。"),
@@ -206,6 +247,7 @@ TABLE: dict[str, tuple[str, str]] = {
 
 MESSAGES: dict[str, tuple[str, str]] = {
     **CONTROLS,
+    **TOUR,
     **KPIS,
     **LAWS,
     **PANELS,

@@ -8,6 +8,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "page.help": ("Help", "帮助"),
     "page.traces": ("Your trace", "你的轨迹"),
     "page.language": ("Language", "语言"),
+    "page.projector": ("Projector", "投影"),
+    "page.projector_help": ("Larger type and fewer panels, for the back row", "更大的字号、更少的面板，适合后排观看"),
     "page.scenario": ("Scenario", "场景"),
     "page.your_trace": ("Trace: {name}", "轨迹：{name}"),
     "page.no_scenario": (

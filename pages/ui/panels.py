@@ -42,7 +42,7 @@ def kpis(step: Step | None, snapshot: Snapshot, palette: Palette, lang: Lang) ->
     total = max(1, pool.num_blocks - 1)
     parts = [
         {"color": palette.used, "share": round(pool.owned / total, 4)},
-        {"color": palette.cached, "share": round(pool.free_cached / total, 4)},
+        {"color": palette.cached, "share": round(pool.cached / total, 4)},
     ]
     return [
         {
@@ -66,11 +66,9 @@ def kpis(step: Step | None, snapshot: Snapshot, palette: Palette, lang: Lang) ->
             "id": "pool",
             "value": str(pool.owned),
             "label": t("kpi.pool", lang),
-            "detail": t("kpi.pool_detail", lang, cached=pool.free_cached, empty=pool.free_empty),
+            "detail": t("kpi.pool_detail", lang, cached=pool.cached, empty=pool.free_empty),
             "parts": parts,
-            "alt": t(
-                "kpi.pool_alt", lang, owned=pool.owned, cached=pool.free_cached, empty=pool.free_empty, total=total
-            ),
+            "alt": t("kpi.pool_alt", lang, owned=pool.owned, cached=pool.cached, empty=pool.free_empty, total=total),
         },
     ]
 

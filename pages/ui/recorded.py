@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import streamlit as st
 
@@ -12,16 +12,26 @@ from scenarios.recording import recordings
 
 
 def pick_scenario(
-    key: str, view: Mapping[str, str], fresh: bool, lang: Lang, on_change: Callable[[], None] | None = None
+    key: str,
+    view: Mapping[str, str],
+    fresh: bool,
+    lang: Lang,
+    on_change: Callable[[], None] | None = None,
+    *,
+    offered: Sequence[str] = (),
+    refusal: str = "compare.no_scenario",
 ) -> str:
-    """The scenario of the link at first, later the one picked; one that is not recorded gives way, with a sentence."""
-    names = [name for name in load.library() if name in recordings()]
+    """The scenario of the link at first, later the one picked; one that is not `offered` gives way, with a sentence.
+
+    All that are recorded are offered unless told otherwise.
+    """
+    names = list(offered) or [name for name in load.library() if name in recordings()]
     state = st.session_state
     if fresh or state.get(key) not in names:
         asked = view.get("scenario", names[0])
         if asked not in names:
             shown = load.load(names[0]).title.get(lang)
-            st.warning(t("compare.no_scenario", lang, name=asked, shown=shown))
+            st.warning(t(refusal, lang, name=asked, shown=shown))
             asked = names[0]
         state[key] = asked
     picked: str = st.selectbox(

@@ -9,12 +9,15 @@ import streamlit as st
 
 from pages.ui import theme
 from pages.ui.text import LANGS, Lang, t
+from pages.ui.theme import LOOKS, Look
 
-ActivePage = Literal["step", "compare", "memory", "library", "traces", "help"]
+ActivePage = Literal["step", "compare", "memory", "prefix", "kernel", "library", "traces", "help"]
 _PAGES: dict[ActivePage, str] = {
     "step": "pages/step.py",
     "compare": "pages/compare.py",
     "memory": "pages/memory.py",
+    "prefix": "pages/prefix.py",
+    "kernel": "pages/kernel.py",
     "library": "pages/library.py",
     "traces": "pages/traces.py",
     "help": "pages/help.py",
@@ -26,17 +29,34 @@ _CSS = """<style>
 .stMain .stVerticalBlock{gap:.45rem}
 .kv-side{font-size:15px;font-weight:700}
 .kv-note{font-size:13px;margin:0;opacity:.85}
+.kv-said{font-size:14px;line-height:1.35;min-height:4.05em}
+.kv-said p{margin:0}
+.kv-op{font:600 17px/1.3 ui-monospace,Menlo,Consolas,monospace;margin:0 0 .2rem}
+.kv-legend{display:flex;flex-wrap:wrap;gap:.1rem 1rem;font-size:13px;line-height:1.4}
+.kv-legend b{font-size:16px;line-height:1}
 .kv-brand{font-size:17px;font-weight:700;letter-spacing:-.01em;white-space:nowrap}
+[data-testid="stCaptionContainer"]{opacity:1!important;color:MUTED!important}
+[data-testid="stCaptionContainer"] p{color:inherit!important;opacity:1!important}
+[data-testid="stCaptionContainer"] code{font-size:.95em}
+[data-testid="stButtonGroup"] button[data-selected="true"] p{color:TEXT}
+[data-testid="stSliderThumbValue"] p{color:TEXT!important}
 [class*="st-key-links-"] a{padding:.1rem 0;background:none!important}
 [class*="st-key-links-"] a p{color:ACCENT!important}
 [class*="st-key-links-"] a:is(:hover,:focus-visible) p{text-decoration:underline}
 </style>"""
 
 
+# All of Streamlit's sizes follow the root's.
+_PROJECTOR_CSS = "<style>html{font-size:18px!important}.kv-note,.kv-words,.kv-teaches{font-size:1rem!important}</style>"
+
+
 def shell(active: ActivePage) -> Lang:
     """Page settings, styles and the language of this visitor. Call first on every page."""
     st.set_page_config(page_title="kvscope", page_icon="🟦", layout="wide", initial_sidebar_state="collapsed")
-    st.html(_CSS.replace("ACCENT", theme.palette(st.context.theme.type or "light").accent))
+    palette = theme.palette(theme.theme_name(st.context.theme.type))
+    st.html(_CSS.replace("ACCENT", palette.accent).replace("MUTED", palette.muted).replace("TEXT", palette.text))
+    if look() == "projector" and active != "step":  # the step page gives its room to the stage, which has its own type
+        st.html(_PROJECTOR_CSS)
     return language()
 
 
@@ -50,12 +70,26 @@ def language() -> Lang:
     return cast(Lang, state["lang"])
 
 
+def look() -> Look:
+    """For a desk or a projector: from the link, else what the visitor chose."""
+    state = st.session_state
+    if "look" not in state:
+        asked = st.query_params.get("look")
+        state["look"] = asked if asked in LOOKS else LOOKS[0]
+    return cast(Look, state["look"])
+
+
+def look_in_link() -> str:
+    """The look as a link tells it: the usual one goes without saying."""
+    return "" if look() == LOOKS[0] else look()
+
+
 def menu(active: ActivePage, lang: Lang) -> None:
     """Brand and links to the pages; the language travels with them, and to the step page the scenario last seen."""
     st.html('<span class="kv-brand">kvscope</span>', width="content")
     for name, path in _PAGES.items():
         label = t(f"page.{name}", lang)
-        query = {"lang": lang}
+        query = {"lang": lang} | ({"look": look_in_link()} if look_in_link() else {})
         seen = st.session_state.get("scenario", st.session_state.get("last_scenario"))
         if name == "step" and seen is not None:
             query["scenario"] = seen
@@ -68,7 +102,7 @@ def header(active: ActivePage) -> Lang:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         menu(active, lang)
         st.space("stretch")
-        language_switch(lang)
+        switches(lang)
     return lang
 
 
@@ -81,6 +115,30 @@ def step_link(label: str, query: dict[str, str], help_text: str | None = None) -
     if "scenario" in state:
         state["last_scenario"] = state.pop("scenario")
     st.page_link(_PAGES["step"], label=label, query_params=query, help=help_text)
+
+
+def switches(lang: Lang) -> None:
+    """How a visitor wants to see the page."""
+    _look_switch(lang)
+    language_switch(lang)
+
+
+def _look_switch(lang: Lang) -> None:
+    """Larger type for the back row, on or off; remembered for the visit and written to the link.
+
+    A button, since arrow keys pressed afterwards would turn a switch instead of a step.
+    """
+    is_on = bool(look_in_link())
+
+    def chosen() -> None:
+        st.session_state["look"] = LOOKS[0] if is_on else LOOKS[1]
+        if is_on:
+            st.query_params.pop("look", None)
+        else:
+            st.query_params["look"] = LOOKS[1]
+
+    label = t("page.projector", lang)
+    st.button(f"✓ {label}" if is_on else label, key="look_switch", help=t("page.projector_help", lang), on_click=chosen)
 
 
 def language_switch(lang: Lang) -> None:

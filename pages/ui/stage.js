@@ -80,16 +80,21 @@ async function show(stage) {
     } else await breathe();
     if (stage.drawing !== picture) return;
   }
-  for (const name of ["pool", "tables"]) pulse(stage.panels[name], moved);
+  for (const name of ["pool", "tables", "tree"]) pulse(stage.panels[name], moved);
   stage.drawn = picture;
   root.dataset.drawn = step;
   root.dataset.ms = (performance.now() - began).toFixed(1);
   drawnAt(stage, step, began);
+  offerTour(stage);
 }
 
 function showWords(stage, part) {
   showLaws(stage, part("laws"));
-  const { selected, announce } = part("head");
+  const { selected, announce, focus } = part("head");
+  for (const { card, name } of Object.values(stage.panels)) {
+    if (name === card.open) card.node.classList.toggle("kv-focus", name === focus);
+    if (card.tabs[name]) card.tabs[name].dataset.focus = String(name === focus);
+  }
   stage.chip.hidden = !selected;
   if (selected) {
     say(stage.chip, `${selected}  ×`);
@@ -128,6 +133,8 @@ function receive(stage, data) {
   absorb(stage, data);
   root.lang = data.lang === "zh" ? "zh-Hans" : "en";
   root.dataset.theme = data.theme;
+  root.dataset.look = data.look;
+  root.style.setProperty("--kv-px", `${data.scale}px`);
   for (const [name, color] of Object.entries(data.colors)) root.style.setProperty(`--kv-${name}`, color);
   fitToWindow(root);
 }
@@ -136,10 +143,11 @@ function receive(stage, data) {
 const builtFrom = ({ cards, lang }) => JSON.stringify([lang, cards]);
 
 function begin(root, { cards, lang }, before) {
-  const stage = Object.assign(build(root, cards), { built: builtFrom({ cards, lang }), ahead: AHEAD, asked: [], shown: -2, root });
+  const stage = Object.assign(build(root, cards), { built: builtFrom({ cards, lang }), ahead: AHEAD, asked: [], shown: -2, speed: 1, root });
+  stage.tourWanted = isTourWanted();
   if (before) {
-    const { data, target, told, reached, select } = before;
-    Object.assign(stage, { data, target, told, reached, select });
+    const { data, target, told, reached, select, speed, tourWanted } = before;
+    Object.assign(stage, { data, target, told, reached, select, speed, tourWanted });
   }
   root.style.visibility = "hidden";
   stage.leave = () => {

@@ -3,8 +3,8 @@
     stage.mount(feed.first(...), key="stage", on_lost=lost)
 
 It fetches frames from `/stage/VISITOR/frames` (`feed.answer`), draws them from memory, and tells the cursor there.
-Streamlit hears of it only when the visit it belongs to is gone: `on_lost` then runs before the script does, and
-`stage.event(key)` is {"step": int}, the step that was shown.
+Streamlit hears of it only when the visit it belongs to is gone or the browser's colours change: `on_lost` then runs
+before the script does, and `stage.event(key)` is {"step": int}, the step that was shown.
 """
 
 from __future__ import annotations

@@ -1,7 +1,12 @@
 // What the visitor does: buttons, keys, scrubber, clicks. Targets are absolute, so that fast presses add up.
 
 const TYPING = "input:not([type=range]), textarea, select, [contenteditable=true], [role=combobox], [role=listbox], [role=dialog] *";
-const PLAY_PACE_MS = 700;
+// From the beginning of one step to that of the next, unless drawing takes longer.
+const SPEEDS = [
+  { name: "slow", sign: "½×", pace: 1400 },
+  { name: "normal", sign: "1×", pace: 700 },
+  { name: "fast", sign: "4×", pace: 175 },
+];
 
 // Draws what is there at once, and fetches what is not.
 function refresh(stage) {
@@ -44,6 +49,13 @@ function pause(stage) {
   stage.playing = false;
 }
 
+// During play the new pace counts from the step in view.
+function setSpeed(stage, speed) {
+  stage.speed = speed;
+  showControls(stage);
+  if (stage.playing && stage.root.dataset.drawn === String(stage.target)) drawnAt(stage, stage.target, performance.now());
+}
+
 function halt(stage) {
   pause(stage);
   stage.target = stage.shown;
@@ -61,7 +73,7 @@ function drawnAt(stage, step, began) {
     showControls(stage);
     return;
   }
-  const rest = Math.max(0, PLAY_PACE_MS - (performance.now() - began));
+  const rest = Math.max(0, SPEEDS[stage.speed].pace - (performance.now() - began));
   stage.clock = setTimeout(() => goTo(stage, stage.shown + 1), rest);
 }
 
@@ -98,6 +110,9 @@ function onKey(stage, event) {
     Home: () => seek(stage, -1),
     End: () => (isRunning(stage) ? halt(stage) : runToEnd(stage)),
     " ": () => (isRunning(stage) ? halt(stage) : play(stage)),
+    1: () => setSpeed(stage, 0),
+    2: () => setSpeed(stage, 1),
+    3: () => setSpeed(stage, 2),
     Escape: () => {
       if (!stage.lawsList.hidden) toggleLaws(stage, false);
       else if (stage.select) setSelection(stage, null);
@@ -109,6 +124,8 @@ function onKey(stage, event) {
   act();
 }
 
+const dark = matchMedia("(prefers-color-scheme: dark)");
+
 function connect(stage) {
   const { buttons, scrub, root } = stage;
   buttons.reset.onclick = () => seek(stage, -1);
@@ -116,6 +133,7 @@ function connect(stage) {
   buttons.step.onclick = () => stepBy(stage, 1);
   buttons.play.onclick = () => (isRunning(stage) ? halt(stage) : play(stage));
   buttons.end.onclick = () => runToEnd(stage);
+  stage.pace.onclick = () => setSpeed(stage, (stage.speed + 1) % SPEEDS.length);
   // While dragging, the cheap panels follow the thumb; the rest is drawn when it rests.
   scrub.oninput = () => {
     stage.scrubbing = true;
@@ -142,12 +160,19 @@ function connect(stage) {
   };
   document.addEventListener("keydown", keys);
   document.addEventListener("pointerdown", away);
-  const fit = () => fitToWindow(root);
+  const fit = () => {
+    fitToWindow(root);
+    placeTour(stage);
+  };
   window.addEventListener("resize", fit);
+  // Streamlit's own parts follow the browser's colours by themselves, but only the server knows ours.
+  const recolor = () => setTimeout(() => startAnew(stage), REST_MS);
+  dark.addEventListener("change", recolor);
   stage.disconnect = () => {
     document.removeEventListener("keydown", keys);
     document.removeEventListener("pointerdown", away);
     window.removeEventListener("resize", fit);
+    dark.removeEventListener("change", recolor);
     clearTimeout(stage.clock);
     clearTimeout(stage.restTimer);
   };
@@ -165,6 +190,10 @@ function showControls(stage) {
     buttons.play.classList.toggle("kv-active", running);
   }
   if (running) say(buttons.play.label, words.stop);
+  const speed = SPEEDS[stage.speed];
+  say(stage.pace, speed.sign);
+  stage.pace.title = words.speed.replace("{speed}", words[`speed_${speed.name}`]);
+  stage.pace.setAttribute("aria-label", `${speed.sign} ${stage.pace.title}`);
   buttons.reset.disabled = buttons.back.disabled = shown < 0;
   buttons.step.disabled = atEnd(stage);
   buttons.play.disabled = atEnd(stage) && !running;

@@ -47,6 +47,10 @@ function buildBar(stage) {
     button.setAttribute("aria-keyshortcuts", { back: "ArrowLeft", step: "ArrowRight" }[name] ?? HINTS[name]);
     stage.buttons[name] = button;
   }
+  stage.pace = make("button", "kv-button kv-pace");
+  stage.pace.type = "button";
+  stage.pace.setAttribute("aria-keyshortcuts", "1 2 3");
+  stage.buttons.play.after(stage.pace);
   stage.scrub = make("input", "kv-scrub", bar);
   stage.scrub.type = "range";
   stage.scrub.min = "-1";
@@ -74,7 +78,7 @@ function buildCard(stage, { slot, panels }, parent) {
   const node = make("section", `kv-card kv-${slot}`, parent);
   if (!IN_SIDE.has(slot)) node.style.gridArea = slot;
   const head = make("header", "kv-head", node);
-  const card = { slot, panels: panels.map((panel) => panel.name), tabs: {} };
+  const card = { node, slot, panels: panels.map((panel) => panel.name), tabs: {} };
   if (panels.length > 1) buildTabs(stage, card, panels, head);
   else make("h2", "", head).textContent = panels[0].title;
   card.sub = make("span", "kv-sub", head);

@@ -10,7 +10,7 @@ const AROUND = ["strip", "laws", "head"];
 // `view` names what frames depend on besides the step; parts outlive it, named by their content.
 const emptyStore = (view) => ({ view, frames: new Map(), parts: new Map(), newest: null, last: -1, end: null, notice: "" });
 
-const viewOf = (stage) => JSON.stringify([stage.data.run, stage.data.lang, stage.data.theme, stage.select]);
+const viewOf = (stage) => JSON.stringify([stage.data.run, stage.data.lang, stage.data.theme, stage.data.look, stage.select]);
 
 const partsWanted = (stage) => [...AROUND, ...openPanels(stage)];
 
@@ -60,6 +60,7 @@ function question(stage) {
     have: [...new Set(near.flatMap(Object.values))].filter((hash) => store.parts.has(hash)),
     lang: data.lang,
     theme: data.theme,
+    look: data.look,
     select: stage.select,
   };
 }
@@ -107,6 +108,11 @@ async function fetchMissing(stage) {
 function lose(stage) {
   if (stage.lost === stage.data.run) return;
   stage.lost = stage.data.run;
+  startAnew(stage);
+}
+
+// The server runs the page again, which then goes on at the step shown.
+function startAnew(stage) {
   stage.component.setTriggerValue("lost", { step: stage.shown });
 }
 
@@ -119,7 +125,11 @@ function restLater(stage) {
       show(stage);
     }
     const query = new URLSearchParams(location.search);
-    for (const [name, value] of Object.entries(stage.data.link)) query.set(name, value);
+    for (const [name, value] of Object.entries(stage.data.link)) {
+      if (value) query.set(name, value);
+      else query.delete(name);
+    }
+    if (query.get("tour") === "1") query.delete("tour");
     query.set("step", stage.target >= MAX_STEP ? stage.shown + 1 : stage.target + 1);
     if (stage.select) query.set("select", `${stage.select.kind}:${stage.select.id}`);
     else query.delete("select");

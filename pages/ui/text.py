@@ -11,8 +11,10 @@ from pages.ui import (
     compare_messages,
     figure_messages,
     help_messages,
+    kernel_messages,
     memory_messages,
     page_messages,
+    prefix_messages,
     settings_messages,
     story_messages,
     why_messages,
@@ -40,11 +42,13 @@ MESSAGES: Catalogue = {
     **settings_messages.MESSAGES,
     **compare_messages.MESSAGES,
     **memory_messages.MESSAGES,
+    **kernel_messages.MESSAGES,
+    **prefix_messages.MESSAGES,
 }
 
 
 class PageError(UserError):
-    """A wish of a visitor that the pages cannot grant. Keys start with "edit." or "session."."""
+    """A wish of a visitor that the pages cannot grant. Keys start with "edit.", "session." or "kernel."."""
 
     def catalogue(self) -> Catalogue:
         return MESSAGES

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 ThemeName = Literal["light", "dark"]
+Look = Literal["desk", "projector"]
+LOOKS: tuple[Look, ...] = get_args(Look)
+PROJECTOR_SCALE = 1.35  # of all type: the smallest is then 17 px
 
 SANS = (
     "'Source Sans', 'Source Sans 3', 'Noto Sans SC', 'Noto Sans CJK SC', 'PingFang SC', 'Microsoft YaHei', sans-serif"
@@ -42,6 +45,15 @@ class Palette:
     preempted: str
     sans: str = SANS
     mono: str = MONO
+    scale: float = 1.0
+
+    def px(self, size: float) -> float:
+        """A size of type or of a marker, in pixels, for those who look on from where this palette is meant for."""
+        return round(size * self.scale, 1)
+
+    def fits(self, count: int) -> int:
+        """How many of `count` rows or columns there is room for with type of this size."""
+        return int(count / self.scale)
 
 
 LIGHT = Palette(
@@ -91,8 +103,15 @@ DARK = Palette(
 )
 
 
-def palette(name: ThemeName) -> Palette:
-    return DARK if name == "dark" else LIGHT
+def theme_name(name: str | None) -> ThemeName:
+    """What Streamlit says of the browser's colours, and light if it does not know."""
+    return "dark" if name == "dark" else "light"
+
+
+def palette(name: ThemeName, look: Look = "desk") -> Palette:
+    """The colours, and for a projector larger type."""
+    colors = DARK if name == "dark" else LIGHT
+    return replace(colors, scale=PROJECTOR_SCALE) if look == "projector" else colors
 
 
 def blend(low: str, high: str, share: float) -> str:

@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _HERE = Path(__file__).parent
-_SCRIPTS = ("stage_dom.js", "stage_panels.js", "stage_store.js", "stage_controls.js", "stage.js")
+_SCRIPTS = ("stage_dom.js", "stage_panels.js", "stage_store.js", "stage_controls.js", "stage_tour.js", "stage.js")
 _MAX_ASK = 64_000  # bytes
 _CACHED = {"Cache-Control": "public, max-age=86400"}
 

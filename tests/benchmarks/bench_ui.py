@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, CDPSession, Page
 
 from engine.model.weights import find_smollm2
 from tests.benchmarks.report import median, p95, report
-from tests.browser.server import chromium, find_chromium, launched, wait_for_step
+from tests.browser.server import chromium, find_chromium, launched, returning, wait_for_step
 
 STEPS = 40
 WARM_UP = 12
@@ -215,10 +215,10 @@ def _rss_mb(pid: int) -> float:
 
 @contextmanager
 def _page(browser: Browser, link: str) -> Iterator[Page]:
-    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page = returning(browser, viewport={"width": 1440, "height": 900}).new_page()
     page.goto(link)
     yield page
-    page.close()
+    page.context.close()
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.browser.server import chromium, listen, serving
+from tests.browser.server import chromium, listen, returning, serving
 
 
 @pytest.fixture(scope="session")
@@ -25,8 +25,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    opened = browser.new_page(viewport={"width": 1440, "height": 900})
+    opened = returning(browser, viewport={"width": 1440, "height": 900}).new_page()
     complaints = listen(opened)
     yield opened
-    opened.close()
+    opened.context.close()
     assert complaints == []

@@ -14,14 +14,14 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 90
 # On a cold link to a page Streamlit's own client asks below that page first, to find out where the app's root is.
-PROBE = re.compile(r"/(step|compare|memory|library|traces|help)/_stcore/(health|host-config)$")
+PROBE = re.compile(r"/(step|compare|memory|kernel|prefix|library|traces|help)/_stcore/(health|host-config)$")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 CHROMIUM_FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -93,6 +93,13 @@ def chromium() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+def returning(browser: Browser, **options: Any) -> BrowserContext:
+    """A visitor who has seen the tour of a first visit."""
+    context = browser.new_context(**options)
+    context.add_init_script("try { localStorage.setItem('kvscope-tour', '1'); } catch {}")
+    return context
 
 
 def listen(page: Page) -> list[str]:

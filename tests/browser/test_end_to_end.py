@@ -8,14 +8,14 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from engine.model.weights import find_smollm2
-from tests.browser.server import find_chromium, listen, serving, wait_for_step
+from tests.browser.server import find_chromium, listen, returning, serving, wait_for_step
 
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine (Debian: apt install chromium)"),
 ]
 TRACES = Path(__file__).parents[1] / "traces"
-PAGES = ("/", "/step", "/compare", "/memory", "/library", "/traces", "/help")
+PAGES = ("/", "/step", "/compare", "/memory", "/prefix", "/kernel", "/library", "/traces", "/help")
 
 
 def press(page: Page, key: str, times: int = 1) -> None:
@@ -39,7 +39,7 @@ def run_to_end(page: Page) -> int:
 def test_cold_link_to_each_page(browser: Browser, path: str) -> None:
     """On a server that nobody has visited yet, which is where Streamlit's pages folder has its trap."""
     with serving() as fresh:
-        opened = browser.new_page()
+        opened = returning(browser).new_page()
         complaints = listen(opened)
         opened.goto(f"{fresh}{path}?model=toy&lang=en")
         expect(opened.get_by_text("kvscope", exact=True)).to_be_visible(timeout=30_000)

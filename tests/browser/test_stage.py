@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, Request, expect
 
-from tests.browser.server import find_chromium, listen, wait_for_step
+from tests.browser.server import find_chromium, listen, returning, wait_for_step
 
 pytestmark = [
     pytest.mark.browser,
@@ -206,7 +206,7 @@ def test_a_visit_the_server_forgot_starts_again_at_the_same_step(page: Page, add
 
 
 def test_without_a_server_what_was_run_can_still_be_walked(browser: Browser, address: str) -> None:
-    page = browser.new_page()  # a request that fails is written to the console: not held against this page
+    page = returning(browser).new_page()  # a request that fails is written to the console: not held against this page
     open_step(page, address, 5)
     wait_until(page, "stage.store.frames.has(9) && !stage.asking")
     page.route("**/frames", lambda route: route.abort())
@@ -221,7 +221,7 @@ def test_without_a_server_what_was_run_can_still_be_walked(browser: Browser, add
 
 
 def test_two_tabs_share_nothing(browser: Browser, address: str) -> None:
-    context = browser.new_context()
+    context = returning(browser)
     one, two = context.new_page(), context.new_page()
     complaints = [*listen(one), *listen(two)]
     open_step(one, address, 4)
@@ -236,7 +236,7 @@ def test_two_tabs_share_nothing(browser: Browser, address: str) -> None:
 
 def test_new_blocks_are_shown_moving_unless_motion_is_not_wanted(browser: Browser, address: str) -> None:
     for motion, moves in (("no-preference", True), ("reduce", False)):
-        page = browser.new_page(reduced_motion=motion)  # type: ignore[arg-type]
+        page = returning(browser, reduced_motion=motion).new_page()
         open_step(page, address, -1)
         page.evaluate(
             """() => {

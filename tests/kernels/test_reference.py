@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels import reference
-from kernels.layout import CacheLayout, Order
+from kernels.batch_plan import plan_batch
+from kernels.layout import CacheLayout, Order, Scales
 from kernels.metadata import Mask, MaskKind
 from tests.kernels import oracle
 from tests.kernels.batches import (
@@ -88,6 +89,42 @@ def test_any_batch_equals_dense(
 ) -> None:
     batch = make_batch(rows, (kv_heads * ratio, kv_heads, head_dim), block_size, seed=seed)
     assert_close(run(batch), batch.expected(), TOLERANCE[torch.float32])
+
+
+RAGGED = [(9, 1), (511, 1), (0, 7), (59, 1), (130, 1), (0, 1), (70, 4), (255, 1), (68, 1)]
+
+
+@pytest.mark.parametrize("order", list(Order))
+@pytest.mark.parametrize(("dtype", "scales"), [
+    (torch.float32, Scales.NONE), (torch.bfloat16, Scales.NONE), (torch.int8, Scales.TOKEN_HEAD),
+    (torch.float8_e4m3fn, Scales.BLOCK),
+])  # fmt: skip
+def test_decode_rows_of_any_length_are_attended_in_groups(order: Order, dtype: torch.dtype, scales: Scales) -> None:
+    """Padding repeats a row's own last slot: neither the poison around it nor another row may show."""
+    batch = make_batch(RAGGED, (9, 3, 64), 16, kv_dtype=dtype, scales=scales, order=order)
+    plan = plan_batch(batch.meta)
+    assert [group.rows for group in plan.groups] == [1, 1, 2, 3]
+    write(batch)
+    stored = batch.stored()
+    planned = reference.paged_attention(batch.query, batch.layer, batch.meta, batch.rule, plan=plan)
+    assert_close(planned, stored.expected(), 1e-5)
+    assert torch.equal(planned, run(batch))
+
+
+def test_decode_rows_of_one_length_need_no_padding() -> None:
+    batch = make_batch([(20, 1)] * 5, (9, 3, 64), 16)
+    (group,) = plan_batch(batch.meta).groups
+    assert (group.tokens, group.bias, group.rows) == (None, None, 5)
+    assert_close(run(batch), batch.expected(), 1e-5)
+
+
+def test_a_wrong_plan_shows() -> None:
+    """The groups do decide what is read: the same plan over another step's tables is wrong."""
+    batch = make_batch(RAGGED, (9, 3, 64), 16)
+    plan = plan_batch(replace(batch.meta, block_table=batch.meta.block_table.roll(1, 0).clamp(max=1)))
+    write(batch)
+    output = reference.paged_attention(batch.query, batch.layer, batch.meta, batch.rule, plan=plan)
+    assert not (output.double() - batch.expected()).abs().max() <= 1e-3
 
 
 def test_moving_blocks_changes_no_bit() -> None:

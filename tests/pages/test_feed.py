@@ -15,7 +15,6 @@ from pages.figures.marks import Selection
 from pages.ui import feed
 from pages.ui.frame import first_open
 from pages.ui.session import REGISTRY, Session
-from pages.ui.theme import LIGHT
 from pages.ui.vendor import routes
 from pages.ui.workload import scenario_workload
 
@@ -48,7 +47,7 @@ def steps(reply: dict[str, Any]) -> list[int]:
 
 
 def test_the_page_brings_the_step_in_view(visit: Session) -> None:
-    data = feed.first(ANN, visit, LIGHT, "en", {"scenario": "three_requests"})
+    data = feed.first(ANN, visit, "light", "en", {"scenario": "three_requests"})
     assert steps(data) == [-1]
     assert set(data["frames"][0]["parts"].values()) == set(data["parts"])
     assert (data["cursor"], data["last"], data["end"]) == (-1, -1, None)

@@ -18,6 +18,7 @@ from pages.figures.marks import Selection, block_marks
 from pages.figures.pool import pool
 from pages.figures.primitives import Rects
 from pages.figures.schedule import cells, schedule, window
+from pages.ui import theme
 from pages.ui.text import LANGS, Lang
 from pages.ui.theme import DARK, LIGHT, Palette
 from tests.pages.fakes import RUNS, Run, crowd, lanes, pressure, wide
@@ -273,6 +274,19 @@ def test_schedule_counts_tokens_of_each_step() -> None:
     assert trace(figure, "sums")["text"] == [str(total) for total in totals]
     assert trace(figure, "budget")["y"] == [64, 64]
     assert trace(figure, "cursor")["x"][0] == cursor
+
+
+@pytest.mark.parametrize("palette", [LIGHT, theme.palette("light", "projector")], ids=["desk", "projector"])
+def test_words_at_a_lanes_end_have_a_column_of_the_narrowest_window(palette: Palette) -> None:
+    """Else "✓ done" is cut off at the panel's edge."""
+    run = pressure()
+    narrowest = None
+    for cursor in range(len(run.steps)):
+        figure = schedule(run.steps, cursor, 64, None, palette, "en")
+        low, high = figure["layout"]["xaxis"]["range"]
+        narrowest = narrowest or high - low
+        for x in trace(figure, "ends")["x"]:
+            assert (high - x) / (high - low) > 0.8 / narrowest, cursor
 
 
 @pytest.mark.parametrize("name", ["pressure", "lanes"])

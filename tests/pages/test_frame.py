@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import plotly.graph_objects as go
 import pytest
 
-from engine.config import EngineConfig
+from engine.config import Cache, EngineConfig
 from engine.events import BlockAllocated
+from engine.radix_events import NodeInserted
 from engine.timeline import LawResult
 from pages.figures.marks import Selection
+from pages.ui import theme
 from pages.ui.frame import PANELS, cards, first_open, pack, parts
 from pages.ui.scene import Scene
 from pages.ui.text import LANGS, Lang
@@ -20,6 +23,7 @@ from pages.ui.theme import DARK, LIGHT
 from tests.pages.fakes import RUNS, Run, lanes, pressure, spec
 
 MAX_KB = 70
+CACHES: tuple[Cache, ...] = get_args(Cache)
 ALL = [panel.name for panel in PANELS if panel.cache != "radix"]
 
 
@@ -134,6 +138,48 @@ def test_every_panel_lies_in_a_card_and_one_of_each_is_open() -> None:
     assert sorted(first_open("hash")) == sorted(card["panels"][0]["name"] for card in cards("hash", "en"))
 
 
+@pytest.mark.parametrize("cache", CACHES)
+def test_a_projector_gets_fewer_cards_with_the_same_panels(cache: Cache) -> None:
+    def names(shown: list[dict[str, Any]]) -> list[str]:
+        return sorted(panel["name"] for card in shown for panel in card["panels"])
+
+    desk, projector = cards(cache, "en"), cards(cache, "en", "projector")
+    assert names(projector) == names(desk)
+    assert [card["slot"] for card in projector] == ["tables", "pool", "schedule", "why"]
+    assert sorted(first_open(cache, "projector")) == sorted(card["panels"][0]["name"] for card in projector)
+    assert {"tables", "pool", "why"} <= set(first_open(cache, "projector"))
+
+
+def _type_sizes(figure: Any) -> Iterator[float]:
+    """Every size of type in a figure, wherever it stands."""
+    if isinstance(figure, dict):
+        for key, value in figure.items():
+            if key in ("font", "textfont", "tickfont"):
+                yield value["size"]
+            else:
+                yield from _type_sizes(value)
+    elif isinstance(figure, list):
+        for value in figure:
+            yield from _type_sizes(value)
+
+
+@pytest.mark.parametrize("cache", CACHES)
+def test_type_is_larger_for_a_projector_in_every_figure(cache: Cache) -> None:
+    config = EngineConfig(cache=cache, num_blocks=40, block_size=4, max_num_batched_tokens=64, max_num_seqs=4)
+    run = Run(config, [spec(name, 30, 6, at=4 * place, shared=20) for place, name in enumerate("ABCDE")])
+    names = [panel["name"] for card in cards(cache, "en") for panel in card["panels"]]
+    desk, projector = (
+        parts(replace(scene(run, 20), palette=theme.palette("light", look)), names) for look in theme.LOOKS
+    )
+    for name in names:
+        if "figure" not in desk[name]:
+            continue
+        small, large = (list(_type_sizes(look[name]["figure"])) for look in (desk, projector))
+        assert large == pytest.approx([size * theme.PROJECTOR_SCALE for size in small], rel=0.01), name
+        assert min(small) >= 12.5
+        go.Figure(projector[name]["figure"])
+
+
 def test_the_radix_cache_shows_its_tree_and_heap_instead_of_hash_chains() -> None:
     config = EngineConfig(cache="radix", num_blocks=40, block_size=4, max_num_batched_tokens=64, max_num_seqs=4)
     run = Run(config, [spec(name, 30, 6, at=4 * place, shared=20) for place, name in enumerate("ABCDE")])
@@ -146,6 +192,10 @@ def test_the_radix_cache_shows_its_tree_and_heap_instead_of_hash_chains() -> Non
         assert shown["tree"]["alt"].startswith("Radix tree: ")
         go.Figure(shown["tree"]["figure"])
         go.Figure(shown["heap"]["figure"])
+    for step in run.steps:
+        new = {f"node:{event.node}" for event in step.events if isinstance(event, NodeInserted)}
+        assert new <= set(parts(scene(run, step.index), ())["head"]["moved"])
+    assert any(ref.startswith("node:") for ref in parts(scene(run, 0), ())["head"]["moved"])
     labels = next(item for item in shown["tree"]["figure"]["data"] if item["name"] == "labels")
     assert len(labels["text"]) > 5
 

@@ -121,6 +121,7 @@ def test_a_cover_is_a_picture_of_the_run(name: str, palette: Palette) -> None:
         "pool": {str(block) for block in range(1, scenario.config.num_blocks) if snapshot.pool.ref_count[block] < 2},
         "queue": {str(block) for block in snapshot.pool.free_queue},
         "schedule": {view.id for view in snapshot.requests},
+        "fairness": {f"{view.id}: 17 steps, overtaken ×8" for view in snapshot.requests if view.id == "cold"},
     }[scenario.cover.figure]
     assert expected <= words
     for rect in root.iter(f"{NS}rect"):

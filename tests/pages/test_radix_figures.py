@@ -150,9 +150,7 @@ def test_a_long_label_keeps_both_ends() -> None:
 
 def test_an_empty_tree_says_so() -> None:
     view = Grown().view
-    assert named(radix_tree(view, [], None, LIGHT, "en"), "words")["text"] == [
-        "the tree is empty: nothing has been stored yet"
-    ]
+    assert named(radix_tree(view, [], None, LIGHT, "en"), "words")["text"] == ["the tree is empty"]
     assert named(eviction_heap(heap_state(view, []), None, LIGHT, "en"), "words")["text"] == [
         "no leaf can be evicted now"
     ]

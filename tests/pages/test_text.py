@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pages.ui import figure_messages, messages, why_messages
+from pages.ui import figure_messages, messages, prefix_messages, why_messages
 from pages.ui.text import LANGS, MESSAGES, listing, number, plural, t
 
 ROOT = Path(__file__).parents[2]
@@ -18,7 +18,9 @@ PAGES = ROOT / "pages"
 SOURCES = [
     path for path in [*PAGES.rglob("*.py"), ROOT / "app.py"] if path.exists() and not path.name.endswith("messages.py")
 ]
-CATALOGUE = {**messages.MESSAGES, **figure_messages.MESSAGES, **why_messages.MESSAGES}
+CATALOGUE = {
+    **messages.MESSAGES, **figure_messages.MESSAGES, **prefix_messages.MESSAGES, **why_messages.MESSAGES,
+}  # fmt: skip
 
 
 def fields(text: str) -> set[str]:

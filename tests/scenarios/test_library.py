@@ -13,20 +13,22 @@ import yaml
 
 from engine.errors import UserError
 from engine.events import Admitted, BlockTouched, Preempted, RequestFinished
+from engine.metrics import measure
 from engine.model.load import load_model
 from engine.model.weights import find_smollm2
 from engine.timeline import Step
+from pages.ui import frame
 from scenarios import claims, load, recording, run
 from scenarios.schema import Exercise, Scenario, Text
 
 NAMES = (
     "three_requests", "shared_prefix", "middle_hit", "full_hit", "twins", "next_turn", "three_limits",
     "chunked_prefill", "memory_pressure", "swap", "static_batching", "contiguous", "parallel_sampling",
-    "radix_fork", "leaf_heap",
+    "radix_fork", "leaf_heap", "lpm_starvation", "priorities",
 )  # fmt: skip
 LONG = {"static_batching"}  # hundreds of steps: live on the small model only, on SmolLM2 its beginning
 BEGINNING = 30
-PANELS = {"pool", "tables", "queue", "schedule", "attention", "requests", "laws"}
+PANELS = {panel.name for panel in frame.PANELS} | {"attention", "laws"}
 MODELS = ("toy", pytest.param("smollm2", marks=pytest.mark.model))
 SAY_LIMIT = {"en": 180, "zh": 90}  # two lines of the step page at 1280 px
 
@@ -301,3 +303,18 @@ def test_three_answers_differ_though_their_prompt_is_one(ran) -> None:  # type: 
 @pytest.mark.model
 def test_swapped_and_recomputed_requests_write_the_same(ran) -> None:  # type: ignore[no-untyped-def]
     assert ran("swap", "smollm2")[1][-1].text == ran("memory_pressure", "smollm2")[1][-1].text
+
+
+@pytest.mark.parametrize(
+    ("changes", "waited", "overtaken", "of_all"),
+    [((), 18, 8, 8), ((("lpm_ageing", 4),), 7, 3, 3), ((("policy", "fcfs"),), 2, 0, 0)],
+    ids=["lpm", "ageing", "fcfs"],
+)
+def test_who_waits_how_long_for_the_longest_prefix(
+    changes: tuple[tuple[str, object], ...], waited: int, overtaken: int, of_all: int
+) -> None:
+    found = measure(recording.replay("lpm_starvation", changes)).fairness
+    cold = next(each for each in found.requests if each.request == "cold")
+    assert (cold.wait_steps, cold.overtaken, found.overtaken) == (waited, overtaken, of_all)
+    assert found.wait_steps is not None
+    assert max(each.wait_steps or 0 for each in found.requests if each.request != "cold") <= 4

@@ -6,8 +6,11 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from engine.config import EngineConfig
-from scenarios.prefix_caches import compare_caches, contenders, lock_step
+from scenarios import load
+from scenarios.prefix_caches import compare_caches, contenders, lock_step, replay_caches, replayable
 from tests.engine.replay import spec
 
 CONFIG = EngineConfig(block_size=4, num_blocks=17, max_num_batched_tokens=64)
@@ -64,3 +67,40 @@ def test_the_command_line_compares_the_caches() -> None:
     assert found["settings"] == {"cache": ["hash", "radix"]}
     assert found["outputs_differ"] == []
     assert found["first_difference"]["kind"] in ("hit", "tokens")
+
+
+def test_every_scenario_but_those_that_fork_runs_over_both() -> None:
+    assert set(load.library()) - set(replayable()) == {"parallel_sampling"}
+    for name in replayable():
+        runs = replay_caches(name, 4)
+        assert list(runs) == ["hash 4", "radix 1", "radix 4", "radix 16"]
+        slots = {run.config.usable_blocks * run.config.block_size for run in runs.values()}
+        assert max(slots) - min(slots) < 16, "pools of the same size, but for a part page"
+
+
+@pytest.mark.parametrize("name", replayable())
+def test_owned_cached_and_empty_blocks_are_the_pool_whichever_cache(name: str) -> None:
+    for run in replay_caches(name, 4).values():
+        for step in run.steps:
+            pool = step.snapshot.pool
+            assert pool.owned + pool.cached + pool.free_empty == run.config.usable_blocks
+
+
+def test_the_page_size_of_the_shared_prompt_decides_what_b_reuses() -> None:
+    """A's and B's prompts share 43 tokens of 57 (`shared_prefix`); one of the first 57 is always computed."""
+    runs = replay_caches("shared_prefix", 16)
+    found = {name: run.uses["B"] for name, run in runs.items()}
+    assert {name: (use.matched_tokens, use.hit_tokens) for name, use in found.items()} == {
+        "hash 16": (32, 32), "radix 1": (43, 43), "radix 4": (43, 40), "radix 16": (43, 32),
+    }  # fmt: skip
+    assert {use.prompt_tokens for use in found.values()} == {57}
+
+
+def test_sums_count_every_request_and_a_shared_block_once() -> None:
+    for run in replay_caches("shared_prefix", 16).values():
+        total = run.total
+        assert total.hit_tokens == sum(use.hit_tokens or 0 for use in run.uses.values())
+        assert total.prompt_tokens == sum(use.prompt_tokens for use in run.uses.values())
+        assert total.held_blocks <= run.config.usable_blocks
+        assert max(use.held_blocks for use in run.uses.values()) <= total.held_blocks
+        assert total.held_blocks < sum(use.held_blocks for use in run.uses.values())

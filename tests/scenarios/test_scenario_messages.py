@@ -13,7 +13,7 @@ from engine.events import Limit
 from scenarios.messages import MESSAGES
 
 ROOM = Path(__file__).parents[2] / "scenarios"
-KEY = re.compile(r'"((?:scenario|claim|trace|run|metric|compare)\.[a-z0-9_.]+)"')
+KEY = re.compile(r'"((?:scenario|claim|trace|run|metric|compare|tree)\.[a-z0-9_.]+)"')
 
 
 def parameters(text: str) -> set[str]:
