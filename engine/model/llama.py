@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from engine.model.errors import ModelError
-from engine.model.matrix import Format, Matrix, make_matrix
+from engine.model.matrix import PACK_AT_MOST, Format, Matrix, make_matrix
 from engine.model.spec import LlamaSpec
 from kernels import dispatch
 from kernels.layout import CacheLayout
@@ -99,14 +99,14 @@ class LlamaModel:
             for layer in range(spec.num_layers)
         )
         self.weights = weights
+        packs = sum(tensors[name].nbytes for name in spec.tensor_shapes()) <= PACK_AT_MOST
+        parts = _Matrices.__dataclass_fields__
         self._matrices = tuple(
-            _Matrices(
-                **{field: make_matrix(getattr(layer, field), weights) for field in _Matrices.__dataclass_fields__}
-            )
+            _Matrices(**{part: make_matrix(getattr(layer, part), weights, packs) for part in parts})
             for layer in self.layers
         )
         # The output head is the one matrix whose rounding goes straight into the logits: GGUF files keep it at 8 bits.
-        self._head = make_matrix(self.lm_head, "int8" if weights == "int4" else weights)
+        self._head = make_matrix(self.lm_head, "int8" if weights == "int4" else weights, packs)
         self._tensors = {name: tensors[name] for name in spec.tensor_shapes()}
         self._cos, self._sin = _rope_table(spec, self.embed.device)
 
