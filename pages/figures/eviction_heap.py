@@ -54,22 +54,23 @@ def eviction_heap(state: HeapState, selection: Selection | None, palette: Palett
     ids, indices = Texts("ids", palette.px(12.5), palette.mono), Texts("indices", palette.px(12.5), palette.mono)
     words = Texts("words", palette.px(12.5), palette.sans, "middle right")
     columns = max(8, min(SHOWN, len(entries)))
+    levels = max(2, len(shown).bit_length())  # no room is kept for levels that are not there: the panel is low
     chosen = selection.id if selection is not None and selection.kind == "node" else None
     for place, (node, key) in enumerate(entries[:columns]):
         fill, ink = _colors(node, place >= len(state.array), turn, place == 0 and not turn, palette)
         cells.add(
-            place + 0.05, LEVELS + 0.25, 0.9, 0.55, fill, line=palette.hit if node == chosen else fill,
+            place + 0.05, levels + 0.2, 0.9, 0.66, fill, line=palette.hit if node == chosen else fill,
             line_width=3 if node == chosen else 1, ref=node_ref(node), hover=_hover(node, key, turn, lang),
         )  # fmt: skip
-        keys.add(place + 0.5, LEVELS + 0.53, f"{turn[node]}." if node in turn else _text(key), ink)
-        indices.add(place + 0.5, LEVELS + 1.02, "↑" if place >= len(state.array) else str(place), palette.muted)
+        keys.add(place + 0.5, levels + 0.53, f"{turn[node]}." if node in turn else _text(key), ink)
+        indices.add(place + 0.5, levels + 1.12, "↑" if place >= len(state.array) else str(place), palette.muted)
     for place, (node, _) in enumerate(shown):
         _, ink = _colors(node, False, turn, place == 0 and not turn, palette)
         ids.add(*_seat(place, columns), str(node), ink)
     if not entries:
         words.add(0, 0.5, t("figure.heap_empty", lang), palette.muted)
     if len(entries) > columns:
-        words.add(0, LEVELS + 1.45, t("figure.more_leaves", lang, n=len(entries) - columns), palette.muted)
+        words.add(0, levels + 1.55, t("figure.more_leaves", lang, n=len(entries) - columns), palette.muted)
     xs: list[float | None] = []
     ys: list[float | None] = []
     for place in range(1, len(shown)):
@@ -86,7 +87,12 @@ def eviction_heap(state: HeapState, selection: Selection | None, palette: Palett
             indices.trace(),
             words.trace(),
         ],
-        "layout": layout(palette, hidden_axis(-0.2, columns + 0.2), hidden_axis(LEVELS + 1.7, -0.1), (6, 6, 2, 4)),
+        "layout": layout(
+            palette,
+            hidden_axis(-0.2, columns + 0.2),
+            hidden_axis(levels + (1.8 if len(entries) > columns else 1.4), -0.1),
+            (6, 6, 2, 4),
+        ),
     }
 
 
@@ -133,7 +139,7 @@ def _nodes(shown: Sequence[HeapEntry], columns: int, turn: dict[int, int], palet
         "x": [x for x, _ in seats],
         "y": [y for _, y in seats],
         "marker": {
-            "size": palette.px(26),
+            "size": palette.px(24),
             "color": fills,
             "line": {"color": palette.card, "width": 1},
         },
