@@ -72,7 +72,7 @@ KPIS: dict[str, tuple[str, str]] = {
     "kpi.blocks": ("blocks", "块"),
     "kpi.sequences": ("sequences", "序列"),
     "kpi.of": ("of {limit}", "共 {limit}"),
-    "kpi.binds": ("binds", "此限制生效"),
+    "kpi.binds": ("binds", "生效"),
     "kpi.pool": ("owned after", "步后占用"),
     "kpi.pool_detail": ("{cached} cached · {empty} empty", "{cached} 缓存 · {empty} 空"),
     "kpi.pool_alt": (
