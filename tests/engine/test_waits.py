@@ -77,6 +77,18 @@ def test_a_preempted_request_waits_again() -> None:
     assert waits(steps) == (Wait("A", 0, 0, 0), Wait("B", 0, 0, 0), Wait("B", 1, 9, 8, resumed=True))
 
 
+def test_a_second_wait_counts_nobody_again() -> None:
+    """C overtakes B in the line; later A needs a block, and B, the least important, waits again."""
+    engine = engine_of(
+        block_size=4, num_blocks=6, max_num_batched_tokens=16, max_num_seqs=2, policy="priority",
+        enable_prefix_caching=False,
+    )  # fmt: skip
+    specs = [spec("A", 8, 9, priority=0), spec("L", 4, 2, priority=0), spec("B", 4, 8, priority=2)]
+    steps = run(engine, *specs, spec("C", 4, 1, priority=1, arrival_step=1))
+    mine = [(wait.overtaken, wait.resumed) for wait in waits(steps) if wait.request == "B"]
+    assert mine == [(1, False), (0, True)]
+
+
 def test_an_aborted_request_stops_waiting_and_a_run_without_steps_has_no_waits() -> None:
     engine = engine_of(max_num_seqs=1)
     for each in (spec("A", 4, 6), spec("B", 4, 1)):

@@ -10,7 +10,7 @@ import pytest
 
 from engine.config import EngineConfig
 from scenarios import load
-from scenarios.prefix_caches import compare_caches, contenders, lock_step, replay_caches, replayable
+from scenarios.prefix_caches import CacheRun, compare_caches, contenders, lock_step, replay_caches, replayable, uses
 from tests.engine.replay import spec
 
 CONFIG = EngineConfig(block_size=4, num_blocks=17, max_num_batched_tokens=64)
@@ -37,8 +37,8 @@ def test_the_page_size_decides_what_is_usable_of_what_is_matched() -> None:
 
 def test_matched_is_more_than_usable_where_texts_part_inside_a_page() -> None:
     specs = [spec("A", range(12), 2), spec("B", [*range(6), 90, 91, 92], 2, arrival_step=4)]
-    uses = compare_caches(CONFIG, specs, [4])["radix 4"]["B"]
-    assert (uses.matched_tokens, uses.hit_tokens, uses.computed_tokens) == (6, 4, 9 - 4 + 1)
+    use = compare_caches(CONFIG, specs, [4])["radix 4"]["B"]
+    assert (use.matched_tokens, use.hit_tokens, use.computed_tokens) == (6, 4, 9 - 4 + 1)
 
 
 def test_pools_hold_as_many_tokens_and_steps_go_side_by_side() -> None:
@@ -76,6 +76,13 @@ def test_every_scenario_but_those_that_fork_runs_over_both() -> None:
         assert list(runs) == ["hash 4", "radix 1", "radix 4", "radix 16"]
         slots = {run.config.usable_blocks * run.config.block_size for run in runs.values()}
         assert max(slots) - min(slots) < 16, "pools of the same size, but for a part page"
+
+
+def test_the_most_held_is_counted_while_a_step_runs() -> None:
+    """A request of one token ends in the step in which it came: afterwards nobody owns a block."""
+    ran = [steps["hash 4"] for steps in lock_step({"hash 4": CONFIG}, [spec("A", 9, 1)])]
+    assert [step.snapshot.pool.owned for step in ran] == [0]
+    assert CacheRun(CONFIG, tuple(ran), uses(ran)).total.held_blocks == 3
 
 
 @pytest.mark.parametrize("name", replayable())
