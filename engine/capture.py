@@ -13,12 +13,13 @@ import torch
 from torch import Tensor
 
 from engine.errors import UserError
+from engine.kv_dtype import layout_of
 from engine.model.llama import KVCache, LlamaModel
 from engine.model_runner import ModelRunner
 from engine.request import Request
 from engine.timeline import KernelRecord, Step
 from kernels.layout import MAX_BLOCK_SIZE, KVLayer
-from kernels.metadata import AttentionMetadata, ScoreRule, Semantics
+from kernels.metadata import AttentionMetadata, ScoreRule, Semantics, one_sequence
 from kernels.reference import gather_kv
 
 
@@ -62,15 +63,15 @@ class DenseKV:
 
 
 class _EveryLayer:
-    """An observer that moves on to the next layer each time it is called."""
+    """An observer that keeps what it sees: (query, key, value, output) of each layer in turn."""
+
+    layer = None
 
     def __init__(self) -> None:
-        self.layer = 0
         self.seen: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
 
     def __call__(self, query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> None:
         self.seen.append((query.clone(), key.clone(), value.clone(), output.clone()))
-        self.layer += 1
 
 
 def capture(runner: ModelRunner, requests: Mapping[str, Request], step: Step) -> Capture:
@@ -126,16 +127,10 @@ def _metadata(
 
 def dense_kv(model: LlamaModel, tokens: tuple[int, ...]) -> DenseKV:
     """K and V of `tokens` from one forward pass of that sequence alone, kept as the layers computed them."""
-    length, size = len(tokens), MAX_BLOCK_SIZE
-    blocks = -(-length // size)
-    cache = KVCache(model.spec, blocks, size, model.dtype, model.device)
-    one = torch.tensor([0, length], dtype=torch.int32, device=model.device)
-    positions = torch.arange(length, device=model.device)
-    meta = AttentionMetadata(
-        query_start_loc=one, seq_lens=one[1:], slot_mapping=positions, block_size=size, max_query_len=length,
-        block_table=torch.arange(blocks, dtype=torch.int32, device=model.device)[None], max_seq_len=length,
-        semantics=(Semantics.PREFILL,),
-    )  # fmt: skip
+    blocks = -(-len(tokens) // MAX_BLOCK_SIZE)
+    cache = KVCache(layout_of("auto", model.spec, blocks, MAX_BLOCK_SIZE, model.dtype), model.device)
+    meta = one_sequence(0, len(tokens), MAX_BLOCK_SIZE, blocks, model.device)
+    positions = torch.arange(len(tokens), device=model.device)
     observer = _EveryLayer()
     ids = torch.tensor(tokens, device=model.device)
     model.forward(ids, positions, cache, meta, positions[-1:], observer=observer)

@@ -18,6 +18,7 @@ ContiguousFit = Literal["first", "best"]
 ContiguousReserve = Literal["max", "known"]
 Batching = Literal["continuous", "static"]
 Preemption = Literal["recompute", "swap", "delay"]
+KVDtype = Literal["auto", "fp32", "fp16", "bf16", "fp8_e4m3", "int8"]
 Victim = Literal["auto", "last_admitted", "least_progress", "most_blocks", "lowest_priority"]
 
 CHOICES: dict[str, tuple[str, ...]] = {
@@ -31,6 +32,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "cache": get_args(Cache),
     "eviction_policy": get_args(EvictionPolicy),
     "admission": get_args(Admission),
+    "kv_dtype": get_args(KVDtype),
 }
 
 # Bounds keep a typed-in number from freezing a browser or filling the memory of a shared server.
@@ -68,6 +70,9 @@ class EngineConfig:
     starve). A request with at most `in_batch_check` cached tokens (-1: none is looked at) goes to the end of the queue
     if one before it shares `in_batch_deprioritize` tokens. `admission` sglang admits by an estimate of what running
     requests will still write, `schedule_conservativeness` times 0.7 of it at first, and retracts where it was wrong.
+
+    `kv_dtype`: what the cache keeps K and V in; `auto` is the model's own. fp8_e4m3 and int8 have a scale per token and
+    head. Part of what a cached block means: engines of two dtypes share no hash.
     """
 
     block_size: int = 16
@@ -97,6 +102,7 @@ class EngineConfig:
     in_batch_deprioritize: int = 32
     admission: Admission = "vllm"
     schedule_conservativeness: float = 1.0
+    kv_dtype: KVDtype = "auto"
 
     def __post_init__(self) -> None:
         for name, (low, high) in RANGES.items():
@@ -136,6 +142,11 @@ class EngineConfig:
             if getattr(self, name) == value and getattr(self, other) not in needed:
                 have, choices = getattr(self, other), " / ".join(needed)
                 raise UserError("config.needs", field=name, value=value, other=other, have=have, needed=choices)
+
+    @property
+    def kv_namespace(self) -> str:
+        """What the root of every chain of block hashes binds; "" is vLLM's own root."""
+        return "" if self.kv_dtype == "auto" else f"kv_dtype={self.kv_dtype}"
 
     @property
     def usable_blocks(self) -> int:

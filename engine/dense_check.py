@@ -2,7 +2,8 @@
 
 The shadow copy never reads the pool or a block table: it takes K and V as the layer computed them, and for a prefix
 hit it copies the rows that some request computed for the same tokens. A wrong block, a stale row or a wrong table
-therefore shows as a difference.
+therefore shows as a difference. A cache of a smaller dtype rounds what it is given; the shadow rounds its rows in the
+same way, so that rounding itself is no difference, and what it costs is `engine.kv_error`'s to say.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from engine.kv_dtype import rounding_reach
 from engine.request import Request
-from kernels.reference import attention_mass, dense_attention
+from kernels.layout import CacheLayout
+from kernels.reference import attention_mass, dense_attention, round_trip
 
 if TYPE_CHECKING:
     from engine.scheduler import Plan
@@ -31,19 +34,34 @@ TOLERANCE_FP32 = 2e-4
 class AttentionLens:
     """Observer of one layer: per request the dense difference and the attention mass over its blocks."""
 
-    tolerance = TOLERANCE_FP32
-
-    def __init__(self, layer: int, block_size: int, scale: float) -> None:
+    def __init__(self, layer: int, layout: CacheLayout, scale: float, tables_may_change: bool = False) -> None:
+        """`tables_may_change`: a running request's blocks may be replaced by equal ones of another (radix cache)."""
         self.layer = layer
+        self._tables_may_change = tables_may_change
+        self._found: set[str] = set()  # requests with rows that may be another computation than their shadow's
         self.mass: dict[str, NDArray[np.float32]] = {}
         self.diff: dict[str, float | None] = {}
-        self._block_size = block_size
+        self._block_size = layout.block_size
+        self._layout = layout
         self._scale = scale
+        self._largest_value = 0.0
         self._rows: list[tuple[Request, int, int]] = []
         self._seen: dict[str, Request] = {}
         self._shadow: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
         self._content: OrderedDict[bytes, tuple[torch.Tensor, torch.Tensor]] = OrderedDict()
         self._chains: dict[str, list[bytes]] = {}
+
+    @property
+    def tolerance(self) -> float:
+        """Of the last launch. The shadow of rows a request computed itself is what the cache holds, to the bit.
+
+        Rows it found in the cache may be of another computation than the shadow's: these differ by what floats leave
+        open, and may be rounded the other way. An output is a mean of V rows, so a number of V that was moves it by one
+        spacing at most, taken at the largest V so far. In float32 this adds nothing to speak of.
+        """
+        if not self._tables_may_change and not any(request.id in self._found for request, _, _ in self._rows):
+            return TOLERANCE_FP32
+        return TOLERANCE_FP32 + rounding_reach(self._layout.dtype, self._largest_value)
 
     def begin(self, requests: Sequence[Request], plan: Plan) -> None:
         """Announces the rows of the coming launch; forgets requests that are over."""
@@ -53,6 +71,7 @@ class AttentionLens:
         for request_id in [name for name, request in self._seen.items() if request.status.is_over]:
             for store in (self._seen, self._shadow, self._chains):
                 store.pop(request_id, None)
+            self._found.discard(request_id)
 
     def fork(self, parent: Request, child: Request) -> None:
         """The child's shadow starts with its parent's rows; they are never changed in place, so both may hold them."""
@@ -60,11 +79,15 @@ class AttentionLens:
         if shadow is None:
             return
         self._seen[child.id] = child
+        if parent.id in self._found:
+            self._found.add(child.id)
         self._shadow[child.id] = shadow
         self._chains[child.id] = list(self._chains.get(parent.id, []))
 
     def __call__(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, output: torch.Tensor) -> None:
         """query, output [T, Hq, D]; key, value [T, Hkv, D], key after rotary embedding."""
+        self._largest_value = max(self._largest_value, float(value.abs().max()))
+        key, value = (round_trip(rows, self._layout) for rows in (key, value))
         first = 0
         for request, start, length in self._rows:
             rows = slice(first, first + length)
@@ -95,6 +118,10 @@ class AttentionLens:
 
     def _rows_before(self, request: Request, start: int) -> tuple[torch.Tensor, torch.Tensor] | None:
         shadow = self._shadow.get(request.id)
+        if start > 0 and (shadow is None or shadow[0].shape[0] != start):
+            self._found.add(request.id)
+        elif start == 0:
+            self._found.discard(request.id)
         if shadow is not None and shadow[0].shape[0] >= start:
             return shadow[0][:start], shadow[1][:start]
         digests = self._chain(request, start)

@@ -29,10 +29,13 @@ _NOTHING = RunnerOutput({})
 
 
 def make_kv(config: EngineConfig, log: list[Event] | None, namespace: str = "") -> KVManager:
-    """The KV cache of `config.kv_layout` and `config.cache`."""
+    """The KV cache of `config.kv_layout` and `config.cache`. `namespace` comes on top of the configuration's own."""
     if config.kv_layout == "contiguous":
         return Contiguous(config, log)
-    return RadixPages(config, log) if config.cache == "radix" else HashBlocks(config, log, namespace)
+    if config.cache == "radix":
+        return RadixPages(config, log)
+    names = [name for name in (namespace, config.kv_namespace) if name]
+    return HashBlocks(config, log, "/".join(names))
 
 
 def make_scheduler(config: EngineConfig, kv: KVManager, log: list[Event] | None) -> Scheduler:

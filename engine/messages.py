@@ -11,6 +11,14 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "{field} is {value}, but it must be true or false.",
         "{field} 为 {value}，但只能是 true 或 false。",
     ),
+    "kv_error.tokens": (
+        "{count} tokens cannot be looked at; give 1 to {most}.",
+        "无法分析 {count} 个令牌；请给出 1 到 {most} 个。",
+    ),
+    "kv_error.queries": (
+        "{count} of the last tokens cannot be queries; give 1 to {most}.",
+        "最后 {count} 个令牌不能作为查询；请给出 1 到 {most}。",
+    ),
     "config.choice": ("{field} is {value}; choose one of: {choices}.", "{field} 为 {value}；请选择：{choices}。"),
     "config.unknown": (
         "There is no setting called {field}; the settings are: {known}.",

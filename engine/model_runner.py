@@ -12,6 +12,7 @@ import torch
 from engine.branching import copy_waves
 from engine.config import EngineConfig
 from engine.dense_check import AttentionLens
+from engine.kv_dtype import cache_layout
 from engine.kv_manager import KVManager
 from engine.model.llama import KVCache
 from engine.model.load import LoadedModel
@@ -22,6 +23,7 @@ from engine.sampler import sample, top_candidates
 from engine.scheduler import Plan
 from engine.swap import SwapCost, SwapJob
 from engine.timeline import KernelRecord, KernelRow, NextToken
+from kernels.checks import check_values
 from kernels.dispatch import copy_blocks, implementation_name, swap_blocks
 from kernels.layout import KVPool
 from kernels.metadata import AttentionMetadata, Semantics
@@ -38,12 +40,13 @@ class ModelRunner:
         self.config = config
         self.vocab_size: int | None = spec.vocab_size
         self.device = loaded.model.device
-        self.cache = KVCache(spec, config.num_blocks, config.block_size, loaded.model.dtype, self.device)
+        self.cache = KVCache(cache_layout(spec, config, loaded.model.dtype), self.device)
         self._host: KVPool | None = None
         self.lens = AttentionLens(
             layer=spec.num_layers // 2 if lens_layer is None else lens_layer,
-            block_size=config.block_size,
+            layout=self.cache.pool.layout,
             scale=spec.scale,
+            tables_may_change=config.cache == "radix",
         )
         self._logits: dict[str, torch.Tensor] = {}  # of the last step, for those who fork at its token
 
@@ -51,6 +54,8 @@ class ModelRunner:
         """One forward pass over the ragged batch; scripted requests run the model too, only their token is given."""
         tables = [[block.id for block in kv.block_table(request.id)] for request in requests]
         meta = build_metadata(requests, plan, tables, self.config.block_size, self.device)
+        if self.device.type == "cpu":  # reading values back would stall a GPU; here it is microseconds
+            check_values(meta, self.config.num_blocks)
         ids, positions = _inputs(requests, plan, self.device)
         sampling = [index for index, request in enumerate(requests) if samples(request)]
         ends = meta.query_start_loc[1:].long() - 1

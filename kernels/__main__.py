@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import asdict
 
 import torch
 
@@ -20,6 +21,7 @@ def main() -> int:
     command.add_argument("--sm", type=int, nargs="+", default=list(offline.CAPABILITIES), help="GPU generations")
     command.add_argument("--show", metavar="KERNEL", choices=list(offline.catalogue()), help="print one kernel's text")
     command.add_argument("--stage", choices=offline.STAGES, default="ptx", help="which text --show prints")
+    command.add_argument("--json", action="store_true", help="print all of what --show can print, and the numbers")
     command.add_argument("--write-baseline", action="store_true", help=f"keep the numbers in {offline.BASELINE.name}")
     commands.add_parser("tune", help="time the tilings of decode attention on this machine's GPU (9, 3, 64), bf16")
     arguments = parser.parse_args()
@@ -39,7 +41,8 @@ def _tune() -> int:
 def _offline(arguments: argparse.Namespace) -> int:
     if arguments.show:
         launch = offline.catalogue()[arguments.show]()
-        print(offline.compile_launch(arguments.show, launch, arguments.sm[0]).text[arguments.stage])
+        one = offline.compile_launch(arguments.show, launch, arguments.sm[0])
+        print(json.dumps(asdict(one)) if arguments.json else one.text[arguments.stage])
         return 0
     compiled = list(offline.compile_all(tuple(arguments.sm)))
     print(offline.table(compiled))

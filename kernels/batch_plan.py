@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from kernels.masks import visible_positions
 from kernels.metadata import AttentionMetadata, MaskKind
 
 # Rows with one new token are attended together, padded to the longest. A row that would be padded by more slots than
@@ -96,34 +97,17 @@ def rows_of(meta: AttentionMetadata) -> list[Row]:
     return rows
 
 
-def visible(meta: AttentionMetadata, row: Row) -> Tensor | None:
-    """Bool [row.end - row.start, row.seq_len - row.first]; None: everything is visible."""
-    length = row.end - row.start
-    if length == 1:
-        return None
-    distance = distances(row, meta.seq_lens.device)
-    if row.kind is MaskKind.WINDOW:
-        return (distance <= 0) & (distance > -row.size)
-    if row.kind is MaskKind.PREFIX:
-        return (distance <= 0) | (torch.arange(row.seq_len, device=distance.device) < row.size)
-    if row.kind is MaskKind.TREE:
-        assert meta.masks is not None
-        new = torch.arange(row.seq_len, device=distance.device) - (row.seq_len - length)
-        branch = meta.masks.branch[row.start : row.end, None] >> new.clamp(min=0)
-        return (new < 0) | (branch & 1).bool()
-    return distance <= 0
-
-
-def distances(row: Row, device: torch.device) -> Tensor:
-    """j - i of the row's new positions i and the positions j from `first` on: int64 [new, seq_len - first]."""
-    positions = torch.arange(row.seq_len - (row.end - row.start), row.seq_len, device=device)
-    return torch.arange(row.first, row.seq_len, device=device) - positions[:, None]
+def visible(meta: AttentionMetadata, row: Row) -> tuple[Tensor | None, Tensor]:
+    """(bool, int64 j - i), both [row.end - row.start, row.seq_len - row.first]; None: everything is visible."""
+    tokens, positions = slice(row.start, row.end), slice(row.first, row.seq_len)
+    seen, distance = visible_positions(meta, row.index, tokens, positions)
+    return None if row.end - row.start == 1 else seen, distance
 
 
 def _bias(meta: AttentionMetadata, row: Row) -> Tensor | None:
     if row.kind is MaskKind.CAUSAL and row.end - row.start == row.seq_len:
         return None
-    seen = visible(meta, row)
+    seen, _ = visible(meta, row)
     assert seen is not None
     return torch.zeros(seen.shape, device=seen.device).masked_fill_(~seen, float("-inf"))
 

@@ -121,6 +121,22 @@ class AttentionMetadata:
         return all(row is Semantics.DECODE for row in self.semantics)
 
 
+def one_sequence(
+    start: int, length: int, block_size: int, num_blocks: int, device: torch.device | str = "cpu"
+) -> AttentionMetadata:
+    """One request alone over blocks 0, 1, 2 …: its tokens `start` to `start + length` are written and attended."""
+    return AttentionMetadata(
+        query_start_loc=torch.tensor([0, length], dtype=torch.int32, device=device),
+        seq_lens=torch.tensor([start + length], dtype=torch.int32, device=device),
+        block_table=torch.arange(num_blocks, dtype=torch.int32, device=device)[None],
+        slot_mapping=torch.arange(start, start + length, device=device),
+        block_size=block_size,
+        max_query_len=length,
+        max_seq_len=start + length,
+        semantics=(Semantics.PREFILL,),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ScoreRule:
     """How a layer makes a score of q · k; the same for all rows.

@@ -44,7 +44,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """One kernel for one GPU generation; `text` holds the stages of `STAGES` (SASS where a disassembler came along)."""
+    """One kernel for one GPU generation; `text` holds the stages of `STAGES`."""
 
     name: str
     capability: int
@@ -102,8 +102,9 @@ def compile_launch(name: str, launch: Launch, capability: int) -> Compiled:
     with tempfile.TemporaryDirectory() as folder:
         binary = Path(folder) / "kernel.cubin"
         binary.write_bytes(result.asm["cubin"])
-        usage = _cuobjdump("-res-usage", binary)
-        text["sass"] = _cuobjdump("-sass", binary)
+        usage = _tool("cuobjdump", "-res-usage", binary)
+        # -c: code only; -g: with the source's line numbers
+        text["sass"] = _tool("nvdisasm", "-c", "-g", binary)
     found = {key: int(value) for key, value in re.findall(r"(REG|STACK|LOCAL):(\d+)", usage)}
     ptx = text["ptx"]
     facts = Facts(
@@ -189,13 +190,13 @@ def _name(dtype: torch.dtype) -> str:
     }[dtype]  # fmt: skip
 
 
-def _cuobjdump(option: str, binary: Path) -> str:
+def _tool(name: str, *arguments: str | Path) -> str:
     import triton
 
-    tool = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
+    tool = Path(triton.__file__).parent / "backends/nvidia/bin" / name
     if not tool.is_file():
-        raise KernelError("cuobjdump", "did not come with this triton; without it registers and spills are unknown")
-    return subprocess.run([tool, option, binary], capture_output=True, text=True, check=True).stdout
+        raise KernelError(name, "did not come with this triton; without it registers, spills and SASS are unknown")
+    return subprocess.run([tool, *arguments], capture_output=True, text=True, check=True).stdout
 
 
 def _pool(heads: int, head_dim: int, dtype: torch.dtype, scales: Scales = Scales.NONE) -> KVPool:

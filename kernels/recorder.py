@@ -264,5 +264,5 @@ def _scores(
         scores = rule.soft_cap * torch.tanh(scores / rule.soft_cap)
     visible, distance = visible_positions(meta, program.row, tokens, slice(program.start, program.stop))
     if rule.alibi_slopes is not None:
-        scores = scores + rule.alibi_slopes[heads].cpu()[None, :, None] * distance[:, None]
-    return scores.masked_fill(~visible[:, None], float("-inf")).flatten(0, 1), value
+        scores = scores + rule.alibi_slopes[heads].cpu()[None, :, None] * distance[:, None].cpu()
+    return scores.masked_fill(~visible[:, None].cpu(), float("-inf")).flatten(0, 1), value

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from kernels.batch_plan import BatchPlan, DecodeGroup, distances, plan_batch, rows_of, visible
-from kernels.layout import LARGEST, KVLayer, KVPool, Scales
+from kernels.batch_plan import BatchPlan, DecodeGroup, plan_batch, rows_of, visible
+from kernels.layout import LARGEST, CacheLayout, KVLayer, KVPool, Scales
 from kernels.metadata import AttentionMetadata, ScoreRule
 
 
@@ -37,7 +37,9 @@ def write_kv(key: Tensor, value: Tensor, layer: KVLayer, slot_mapping: Tensor) -
 def _put(cache: Tensor, slots: Tensor, rows: Tensor) -> None:
     """cache [blocks, block_size, ...] at these slots becomes `rows`."""
     flat = _by_slot(cache)
-    if flat is not None:
+    if flat is not None and cache.dtype == torch.float8_e4m3fn:
+        flat.view(torch.uint8).index_copy_(0, slots, rows.view(torch.uint8))  # torch copies no fp8 rows, but any bytes
+    elif flat is not None:
         flat.index_copy_(0, slots, rows)
     else:
         cache[slots // cache.shape[1], slots % cache.shape[1]] = rows
@@ -93,6 +95,17 @@ def from_stored(stored: Tensor, scale: Tensor | None) -> Tensor:
         return stored
     numbers = stored.float()
     return numbers if scale is None else numbers * scale[..., None]
+
+
+def round_trip(rows: Tensor, layout: CacheLayout) -> Tensor:
+    """`rows` [T, Hkv, D] as a cache of this layout gives them back, in their own dtype.
+
+    Raises ValueError for a scale per block: there a row's rounding depends on its neighbours.
+    """
+    if layout.scales is Scales.BLOCK:
+        raise ValueError("a row alone does not decide how a block-scaled cache rounds it")
+    scale = largest(rows) / LARGEST[layout.dtype] if layout.scales is Scales.TOKEN_HEAD else None
+    return from_stored(to_stored(rows, scale, layout.dtype), scale).to(rows.dtype)
 
 
 def read_kv(layer: KVLayer, slot_mapping: Tensor) -> tuple[Tensor, Tensor]:
@@ -212,15 +225,14 @@ def _attend_by_rule(
         blocks, rows = meta.block_table[row.index], slice(row.start, row.end)
         key = gather_kv(layer.key, layer.key_scale, blocks, row.first, row.seq_len)
         value = gather_kv(layer.value, layer.value_scale, blocks, row.first, row.seq_len)
-        distance = distances(row, query.device)
-        output[rows], sums = _attend_row_by_rule(query[rows], key, value, visible(meta, row), rule, distance)
+        output[rows], sums = _attend_row_by_rule(query[rows], key, value, *visible(meta, row), rule)
         if lse is not None:
             lse[rows] = sums
     return output
 
 
 def _attend_row_by_rule(
-    query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, rule: ScoreRule, distance: Tensor
+    query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, distance: Tensor, rule: ScoreRule
 ) -> tuple[Tensor, Tensor]:
     """(output [Tq, Hq, D], log-sum-exp [Tq, Hq]), step by step."""
     compute = _compute_dtype(query)

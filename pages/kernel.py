@@ -22,7 +22,7 @@ from pages.ui.model_choice import model_choice, use_model
 from pages.ui.session import MAX_STEPS, REGISTRY
 from pages.ui.settings import changes_between, from_link, to_link
 from pages.ui.shell import ActivePage, header, look, visitor
-from pages.ui.text import Lang, t
+from pages.ui.text import Lang, plural, t
 from pages.ui.workload import scenario_workload
 from scenarios import load
 
@@ -194,9 +194,9 @@ def _headline(shown: LaunchView, lang: Lang) -> str:
     meta = shown.meta
     length = int(meta.seq_lens[0])
     query = meta.max_query_len
-    return t(
-        "kernel.headline", lang, step=shown.step, id=shown.request, what=t(f"kernel.{shown.semantics}", lang),
-        tokens=query, first=length - query, last=length - 1, context=length, blocks=-(-length // meta.block_size),
+    return plural(
+        "kernel.headline", query, lang, step=shown.step, id=shown.request, what=t(f"kernel.{shown.semantics}", lang),
+        first=length - query, last=length - 1, context=length, blocks=-(-length // meta.block_size),
         size=meta.block_size, layer=shown.layer_index, layers=shown.num_layers - 1, by=shown.implementation,
     )  # fmt: skip
 

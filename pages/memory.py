@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import streamlit as st
@@ -24,7 +24,7 @@ from pages.ui.metrics_table import metrics_table
 from pages.ui.recorded import pick_scenario
 from pages.ui.settings import changes_between
 from pages.ui.shell import ActivePage, header
-from pages.ui.text import Lang, t
+from pages.ui.text import Lang, number, t
 from pages.ui.theme import Palette
 from scenarios import load, report
 from scenarios.compare import Changes, Comparison, Contender, compare_recorded
@@ -170,10 +170,15 @@ def _targets(sides: tuple[Contender, Contender], lang: Lang) -> Targets | None:
             longest = max((spread.max for spread in spreads), default=0.0)
             if longest > 0:
                 step = longest / 50
-                asked[f"{name}_ms"] = step * st.slider(
-                    t(f"memory.{name}", lang), 1, 60, 25, key=f"memory-{name}", width=320, format=" "
-                )
+                asked[f"{name}_ms"] = step * st.select_slider(
+                    t(f"memory.{name}", lang), range(1, 61), 25, key=f"memory-{name}", width=320,
+                    format_func=partial(_milliseconds, step, lang),
+                )  # fmt: skip
     return Targets(**asked) if asked else None
+
+
+def _milliseconds(step: float, lang: Lang, ticks: int) -> str:
+    return t("figure.ms", lang, ms=number(ticks * step))
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ def _run(side: str, job: run.Job, clock: Clock, targets: Targets | None) -> Cont
         next(run.steps(job))  # the first launches of a process are slow, which is not side a's fault
         steps = tuple(run.steps(job))
     except UserError as error:
-        raise ScenarioError("compare.refused", side=side, reason=error) from error
+        raise ScenarioError("compare.refused", side=side.upper(), reason=error) from error
     return Contender(job.config, steps, run.metrics(job, steps, clock, targets))
 
 
@@ -105,7 +105,7 @@ def _replay(side: str, name: str, changes: Changes, clock: Clock, targets: Targe
     try:
         steps = replay(name, changes)
     except UserError as error:
-        raise ScenarioError("compare.refused", side=side, reason=error) from error
+        raise ScenarioError("compare.refused", side=side.upper(), reason=error) from error
     clients = {entry.id: entry.salt for entry in scenario.requests if entry.salt is not None}
     metrics = measure(steps, clock, targets=targets, clients=clients)
     return Contender(scenario.config.with_changes(dict(changes)), steps, metrics)

@@ -291,12 +291,12 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "metric.vtc_bound": ("VTC: bound under its scheduler", "VTC：其调度器下的上界"),
     # comparing two runs; a and b are its sides
     "compare.why": (
-        "The first difference is at step {step}, about request {request}. a {a}. b {b}.",
-        "第一处不同在第 {step} 步，关于请求 {request}。a {a}。b {b}。",
+        "The first difference is at step {step}, about request {request}. Side A {a}. Side B {b}.",
+        "第一处不同在第 {step} 步，关于请求 {request}。A 边{a}。B 边{b}。",
     ),
     "compare.side": ("{did} ({because})", "{did}（{because}）"),
     "compare.same": ("Both decide the same in all {steps} steps.", "两边在全部 {steps} 步中的决定都相同。"),
-    "compare.setting": ("{name}: a {a}, b {b}.", "{name}：a 为 {a}，b 为 {b}。"),
+    "compare.setting": ("{name}: A {a}, B {b}.", "{name}：A 为 {a}，B 为 {b}。"),
     "compare.outputs": ("Both give the same tokens to every request.", "两边给每个请求的令牌都相同。"),
     "compare.outputs_differ": ("The tokens differ for {requests}.", "以下请求得到的令牌不同：{requests}。"),
     "compare.refused": ("On side {side}: {reason}", "{side} 边：{reason}"),

@@ -14,6 +14,7 @@ from engine.clock import Clock, Measured
 from engine.config import EngineConfig
 from engine.engine import Engine
 from engine.events import Admitted, Preempted, RequestAborted, RequestFinished, WaitReason
+from engine.kv_dtype import bytes_per_token, cache_layout
 from engine.metrics import RunMetrics, Targets, measure
 from engine.model.load import LoadedModel, load_model
 from engine.model_runner import ModelRunner, fit_to_model
@@ -91,7 +92,7 @@ def steps(job: Job) -> Iterator[Step]:
 def metrics(job: Job, ran: Sequence[Step], clock: Clock, targets: Targets | None) -> RunMetrics:
     """What the run cost and gave. A client is a salt (a tenant); measured bytes are those of the job's own model."""
     if isinstance(clock, Measured):
-        clock = Measured(job.loaded.spec.kv_floats_per_token * job.loaded.model.dtype.itemsize)
+        clock = Measured(bytes_per_token(cache_layout(job.loaded.spec, job.config, job.loaded.model.dtype)))
     clients = {spec.id: spec.salt for spec in job.requests if spec.salt is not None}
     return measure(ran, clock, targets=targets, clients=clients)
 

@@ -101,7 +101,7 @@ class RequestEntry(_Part):
 
 
 class Focus(_Part):
-    """What a note points at; panels are pool, tables, queue, schedule, attention, requests and laws."""
+    """What a note points at; panels are the step page's (its kernel output is called attention) and laws."""
 
     kind: Literal["block", "request", "node", "panel"]
     id: StrictStr | StrictInt

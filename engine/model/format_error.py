@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from engine.model.llama import KVCache, LlamaModel
-from kernels.metadata import AttentionMetadata, Semantics
+from kernels.layout import CacheLayout
+from kernels.metadata import one_sequence
 
 # A fixed text: long enough for 200 tokens, plain enough that its next words are often clear.
 TEXT = (
@@ -45,27 +46,14 @@ def format_error(exact: LlamaModel, other: LlamaModel, token_ids: Sequence[int])
 
 def _logits(model: LlamaModel, token_ids: Sequence[int]) -> Tensor:
     """Float32 [T, vocab] over one sequence in blocks 0, 1, 2 …"""
-    block_size = 16
+    spec, block_size = model.spec, 16
     blocks = -(-len(token_ids) // block_size)
-    cache = KVCache(model.spec, blocks, block_size, model.dtype, model.device)
+    layout = CacheLayout(spec.num_layers, blocks, block_size, spec.num_kv_heads, spec.head_dim, model.dtype)
+    cache = KVCache(layout, model.device)
     rows = []
     for start in range(0, len(token_ids), _CHUNK):
         chunk = torch.tensor(list(token_ids[start : start + _CHUNK]), device=model.device)
         positions = torch.arange(start, start + len(chunk), device=model.device)
-        meta = sequence_metadata(start, len(chunk), block_size, blocks, model.device)
+        meta = one_sequence(start, len(chunk), block_size, blocks, model.device)
         rows.append(model.forward(chunk, positions, cache, meta, torch.arange(len(chunk), device=model.device)))
     return torch.cat(rows)
-
-
-def sequence_metadata(start: int, length: int, block_size: int, blocks: int, device: torch.device) -> AttentionMetadata:
-    """One request alone, its blocks in order from 0: tokens `start` to `start + length`."""
-    return AttentionMetadata(
-        query_start_loc=torch.tensor([0, length], dtype=torch.int32, device=device),
-        seq_lens=torch.tensor([start + length], dtype=torch.int32, device=device),
-        block_table=torch.arange(blocks, dtype=torch.int32, device=device)[None],
-        slot_mapping=torch.arange(start, start + length, device=device),
-        block_size=block_size,
-        max_query_len=length,
-        max_seq_len=start + length,
-        semantics=(Semantics.PREFILL,),
-    )

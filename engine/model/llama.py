@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from engine.model.errors import ModelError
-from engine.model.matrix import Format, Matrix, make_matrix
+from engine.model.matrix import PACK_AT_MOST, Format, Matrix, make_matrix
 from engine.model.spec import LlamaSpec
 from kernels import dispatch
 from kernels.layout import CacheLayout
@@ -19,9 +19,10 @@ from kernels.metadata import AttentionMetadata, ScoreRule
 
 
 class Observer(Protocol):
-    """Someone who looks at one layer. Called once per forward pass, after that layer's attention."""
+    """Someone who looks at one layer, or at each in turn if `layer` is None. Called after the layer's attention."""
 
-    layer: int
+    @property
+    def layer(self) -> int | None: ...
 
     def __call__(self, query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> None:
         """query, output [T, Hq, D]; key, value [T, Hkv, D], this step's tokens only; query and key are rotated."""
@@ -33,18 +34,10 @@ class KVCache:
     Memory is left as the allocator gives it: nothing may ever depend on a slot that was not written.
     """
 
-    def __init__(
-        self,
-        spec: LlamaSpec,
-        num_blocks: int,
-        block_size: int,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str = "cpu",
-    ) -> None:
-        layout = CacheLayout(spec.num_layers, num_blocks, block_size, spec.num_kv_heads, spec.head_dim, dtype)
+    def __init__(self, layout: CacheLayout, device: torch.device | str = "cpu") -> None:
         self.pool = layout.allocate(device)
         self.key, self.value = self.pool.key, self.pool.value
-        self.layers = tuple(self.pool.layer(index) for index in range(spec.num_layers))
+        self.layers = tuple(self.pool.layer(index) for index in range(layout.num_layers))
 
     @property
     def num_blocks(self) -> int:
@@ -106,14 +99,14 @@ class LlamaModel:
             for layer in range(spec.num_layers)
         )
         self.weights = weights
+        packs = sum(tensors[name].nbytes for name in spec.tensor_shapes()) <= PACK_AT_MOST
+        parts = _Matrices.__dataclass_fields__
         self._matrices = tuple(
-            _Matrices(
-                **{field: make_matrix(getattr(layer, field), weights) for field in _Matrices.__dataclass_fields__}
-            )
+            _Matrices(**{part: make_matrix(getattr(layer, part), weights, packs) for part in parts})
             for layer in self.layers
         )
         # The output head is the one matrix whose rounding goes straight into the logits: GGUF files keep it at 8 bits.
-        self._head = make_matrix(self.lm_head, "int8" if weights == "int4" else weights)
+        self._head = make_matrix(self.lm_head, "int8" if weights == "int4" else weights, packs)
         self._tensors = {name: tensors[name] for name in spec.tensor_shapes()}
         self._cos, self._sin = _rope_table(spec, self.embed.device)
 
@@ -164,7 +157,7 @@ class LlamaModel:
                 value = heads[:, -spec.num_kv_heads :]
                 dispatch.write_kv(key, value, cache.layers[index], meta.slot_mapping)
                 attended = dispatch.paged_attention(query, cache.layers[index], meta, rule, plan=plan)
-                if observer is not None and observer.layer == index:
+                if observer is not None and observer.layer in (None, index):
                     observer(query, key, value, attended)
                 hidden += matrices.attention_out(attended.flatten(1))
                 gate, up = matrices.gate_up(_rms_norm(hidden, layer.mlp_norm, spec.rms_eps)).chunk(2, dim=1)

@@ -19,19 +19,23 @@ Matrix = Callable[[Tensor], Tensor]
 _PACKED_ROWS = range(3, 17)
 # Up to this many rows the smaller formats beat float32, which has its rows' arithmetic to hide its reading behind.
 _FEW_ROWS = 16
-_MANY = 1 << 20  # elements of a matrix from which on another copy of it is worth having
+_WORTH_PACKING = 1 << 18  # elements of a matrix; smaller ones lie in a core's own cache anyway
+PACK_AT_MOST = 2 << 30  # bytes of a model's weights: the packed copies take as much again
 INT4_GROUP = 32  # as in GGUF's Q4_0 and Q4_1, whose numbers therefore come back to within the scale's rounding
 
 
-def make_matrix(weight: Tensor, form: Format) -> Matrix:
-    """`weight` [out, in] in this format. On a GPU, where none of them has a kernel here, it stays as it is."""
+def make_matrix(weight: Tensor, form: Format, packs: bool = True) -> Matrix:
+    """`weight` [out, in] in this format. On a GPU, where none of them has a kernel here, it stays as it is.
+
+    `packs`: whether a float32 matrix may keep a second, packed copy of itself.
+    """
     if weight.device.type != "cpu" or weight.dtype != torch.float32:
         return _Plain(weight)
     if form == "bf16":
         return _BFloat16(weight)
     if form == "int8" or (form == "int4" and not fits_int4(weight)):
         return _Int8(weight)
-    return _Int4(weight) if form == "int4" else _Float32(weight)
+    return _Int4(weight) if form == "int4" else _Float32(weight, packs)
 
 
 def fits_int4(weight: Tensor) -> bool:
@@ -50,10 +54,10 @@ class _Plain:
 class _Float32:
     """The weight itself for one row or many; for a few a copy in oneDNN's blocked layout, made when first wanted."""
 
-    def __init__(self, weight: Tensor) -> None:
+    def __init__(self, weight: Tensor, packs: bool) -> None:
         self._weight = weight
         self._packed: Tensor | None = None
-        self._can_pack = can_pack() and weight.numel() >= _MANY // 4
+        self._can_pack = packs and can_pack() and weight.numel() >= _WORTH_PACKING
 
     def __call__(self, x: Tensor) -> Tensor:
         if not self._can_pack or x.shape[0] not in _PACKED_ROWS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 
 from engine.metrics import RequestMetrics, RunMetrics
@@ -13,7 +14,7 @@ from pages.ui.theme import Palette
 
 MAX_ROWS = 12
 GAPS_SHOWN = 60  # tokens per row that get a bar of their own
-WORD_CHARACTERS = 16
+WIDEST = "0.0000"  # of the numbers beside the lanes
 TICKS = 5
 
 
@@ -25,7 +26,7 @@ def latency(metrics: RunMetrics, selection: Selection | None, palette: Palette, 
     longest = max((_length(request) for request in shown), default=0.0) or 1.0
     chosen = selection.id if selection is not None and selection.kind == "request" else None
     queues, firsts, gaps = Rects("queues", radius=1), Rects("first tokens", radius=2), Rects("gaps", radius=1)
-    words = Texts("words", palette.px(12.5), palette.mono, "middle right")
+    words = Texts("words", palette.px(12.5), palette.sans, "middle right")
     for row, request in enumerate(shown):
         faded = chosen is not None and chosen != request.request
         ref, hover = request_ref(request.request), _hover(request, lang)
@@ -55,7 +56,7 @@ def latency(metrics: RunMetrics, selection: Selection | None, palette: Palette, 
             palette,
             label_axis(
                 -0.005 * longest,
-                longest * 1.01 + gutter(longest, WORD_CHARACTERS),
+                longest * 1.01 + gutter(longest, _word_characters(lang)),
                 ticks,
                 [number(tick) for tick in ticks[:-1]] + [t("figure.ms", lang, ms=number(longest))],
                 palette.muted,
@@ -121,6 +122,13 @@ def _words(request: RequestMetrics, lang: Lang) -> str:
     if request.tpot_ms is None:
         return t("figure.ttft", lang, ttft=number(request.ttft_ms))
     return t("figure.latency", lang, ttft=number(request.ttft_ms), tpot=number(request.tpot_ms))
+
+
+def _word_characters(lang: Lang) -> int:
+    """Room for the longest words, in characters as `gutter` counts them: a Chinese one is two, sans is narrower."""
+    text = t("figure.latency", lang, ttft=WIDEST, tpot=WIDEST)
+    columns = sum(2 if unicodedata.east_asian_width(sign) in "WF" else 1 for sign in text)
+    return round(columns * 0.85)
 
 
 def _hover(request: RequestMetrics, lang: Lang) -> str:

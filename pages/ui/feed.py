@@ -18,6 +18,7 @@ from pages.ui.session import REGISTRY, Session
 from pages.ui.text import Lang, listing, t
 from pages.ui.theme import Look, Palette, ThemeName
 from scenarios import load
+from scenarios.schema import Note
 
 Json = dict[str, Any]
 
@@ -150,18 +151,32 @@ def _scene(session: Session, step: int, palette: Palette, lang: Lang) -> Scene:
         session.prompts,
         _caption(session, step, lang),
         session.workload.loaded.tokenizer.decode,
+        _focus(session, step),
     )
 
 
-def _caption(session: Session, step: int, lang: Lang) -> str:
-    """The scenario's note on this step, else what the scenario is about. Notes are true for its own run only."""
+def _note(session: Session, step: int) -> Note | None:
+    """The scenario's note on this step. Notes are true for its own run only."""
     workload = session.workload
-    if workload.scenario is None:
-        return ""
+    if workload.scenario is None or session.edits:
+        return None
     scenario = load.load(workload.scenario)
-    notes = scenario.notes if scenario.model == workload.loaded.name and not session.edits else ()
-    said = next((note.say.get(lang) for note in notes if note.step == step), None)
-    return said or scenario.summary.get(lang)
+    notes = scenario.notes if scenario.model == workload.loaded.name else ()
+    return next((note for note in notes if note.step == step), None)
+
+
+def _caption(session: Session, step: int, lang: Lang) -> str:
+    """What the note says, else what the scenario is about."""
+    note, scenario = _note(session, step), session.workload.scenario
+    if note is not None:
+        return note.say.get(lang)
+    return load.load(scenario).summary.get(lang) if scenario is not None else ""
+
+
+def _focus(session: Session, step: int) -> str:
+    """The panel that the note is about, if it is about one."""
+    note = _note(session, step)
+    return str(note.focus.id) if note is not None and note.focus is not None and note.focus.kind == "panel" else ""
 
 
 def _notice(session: Session, lang: Lang) -> str:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
 from engine.config import Cache
-from engine.events import BlockAllocated
+from engine.events import BlockAllocated, BlockCopied, BlockTouched, Event, SwappedIn
+from engine.radix_events import NodeInserted, NodeSplit
+from pages.figures.primitives import block_ref, node_ref
 from pages.ui import panels
 from pages.ui.figure_panels import (
     batch_panel,
@@ -140,6 +142,24 @@ def _happened(scene: Scene) -> list[Sentence]:
     return sentences(scene.step, scene.lang)
 
 
+_FOCUS = {"attention": "kernel"}  # a note's name for a panel, where it is not the panel's own
+
+
+def _moved(event: Event) -> Iterator[str]:
+    """What the eye should find: blocks that got an owner or a content, and nodes that are new in the radix tree."""
+    match event:
+        case BlockAllocated() | BlockTouched(revived=True):
+            yield block_ref(event.block)
+        case BlockCopied():
+            yield block_ref(event.target)
+        case SwappedIn():
+            yield from (block_ref(device) for device, _ in event.pairs)
+        case NodeInserted():
+            yield node_ref(event.node)
+        case NodeSplit():
+            yield node_ref(event.upper)
+
+
 def _head(scene: Scene) -> Json:
     """What surrounds the panels: the caption, the selection's name, which blocks are new, and the step read aloud."""
     shown = " ".join(item.text for item in _happened(scene))
@@ -147,6 +167,7 @@ def _head(scene: Scene) -> Json:
     return {
         "caption": scene.caption,
         "selected": "" if chosen is None else t(f"control.selected_{chosen.kind}", scene.lang, id=chosen.id),
-        "moved": [f"block:{event.block}" for event in step.events if isinstance(event, BlockAllocated)] if step else [],
+        "moved": list(dict.fromkeys(ref for event in step.events for ref in _moved(event))) if step else [],
+        "focus": _FOCUS.get(scene.focus_panel, scene.focus_panel),
         "announce": shown if step is None else t("why.announce", scene.lang, step=step.index, text=shown),
     }

@@ -27,11 +27,17 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "This run has no step yet; choose a scenario with requests.",
         "此运行还没有步；请选择有请求的场景。",
     ),
-    "kernel.headline": (
-        "Step {step}, {what} of {id}: {tokens} query tokens at positions {first}–{last} read {context} positions in "
+    "kernel.headline.one": (
+        "Step {step}, {what} of {id}: its query token at position {last} reads {context} positions in {blocks} blocks "
+        "of {size}. Layer {layer} of 0–{layers}, computed by: {by}.",
+        "第 {step} 步，{id} 的{what}：位置 {last} 的查询令牌读取 {context} 个位置，"
+        "共 {blocks} 个大小为 {size} 的块。第 {layer} 层（0–{layers}），由 {by} 计算。",
+    ),
+    "kernel.headline.many": (
+        "Step {step}, {what} of {id}: {n} query tokens at positions {first}–{last} read {context} positions in "
         "{blocks} blocks of {size}. Layer {layer} of 0–{layers}, computed by: {by}.",
-        "第 {step} 步，{id} 的{what}：位置 {first}–{last} 的 {tokens} 个查询令牌读取 {context} 个位置，"
-        "共 {blocks} 个大小为 {size} 的块。第 {layer} 层（共 {layers} 层），由 {by} 计算。",
+        "第 {step} 步，{id} 的{what}：位置 {first}–{last} 的 {n} 个查询令牌读取 {context} 个位置，"
+        "共 {blocks} 个大小为 {size} 的块。第 {layer} 层（0–{layers}），由 {by} 计算。",
     ),
     "kernel.prefill": ("prefill", "预填充"),
     "kernel.decode": ("decode", "解码"),
@@ -79,8 +85,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "kernel.lens_running": ("Interpreting (the first time Triton is loaded) …", "正在解释执行（首次会加载 Triton）……"),
     "kernel.lens_failed": ("The kernel could not be interpreted: {reason}.", "无法解释执行内核：{reason}。"),
     "kernel.lens_result": (
-        "{mark} {tokens} query tokens in **{ms} ms**, measured (interpreted by Triton {version}; says nothing of a "
-        "GPU). max |Δ| against the twin **{twin}**, against dense **{dense}** (tolerance {tolerance}).",
+        "{mark} Query tokens run: {tokens}, in **{ms} ms**, measured (interpreted by Triton {version}; it says "
+        "nothing of a GPU). max |Δ| against the twin **{twin}**, against dense **{dense}** (tolerance {tolerance}).",
         "{mark} {tokens} 个查询令牌，实测 **{ms} 毫秒**（由 Triton {version} 解释执行，与 GPU 速度无关）。"
         "与对照实现的最大 |Δ| **{twin}**，与稠密结果 **{dense}**（容差 {tolerance}）。",
     ),
@@ -131,6 +137,32 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "kernel.why_access_head": ("another KV head's numbers", "另一个 KV 头的数据"),
     "kernel.why_access_input": ("a store to a tensor that is read only", "写入了只读张量"),
     "kernel.why_access_outside": ("an address outside every tensor", "不在任何张量内的地址"),
+    "kernel.tab_listing": ("Compiled", "编译结果"),
+    "kernel.listing_kernel": ("Kernel", "内核"),
+    "kernel.listing_stage": ("Stage", "阶段"),
+    "kernel.listing_compile": ("Compile", "编译"),
+    "kernel.listing_what": (
+        "Compiles the kernel's Triton source for a GPU that need not be here, and shows it stage by stage beside the "
+        "source; choose a source line to see what became of it.",
+        "为 GPU（无需在本机）编译内核的 Triton 源码，并在源码旁逐阶段显示；选择一行源码即可看到它变成了什么。",
+    ),
+    "kernel.listing_running": ("Compiling …", "正在编译……"),
+    "kernel.listing_failed": ("The kernel could not be compiled: {reason}.", "无法编译内核：{reason}。"),
+    "kernel.listing_facts": (
+        "sm_{sm}: **{registers}** registers a thread, **{spilled}** bytes spilled, **{shared}** bytes shared memory a "
+        "program, PTX {ptx} bytes, {mma} tensor-core instructions. Read from the compiler's output.",
+        "sm_{sm}：每线程 **{registers}** 个寄存器，溢出 **{spilled}** 字节，每程序共享内存 **{shared}** 字节，"
+        "PTX {ptx} 字节，{mma} 条张量核心指令。取自编译器输出。",
+    ),
+    "kernel.listing_no_stage": (
+        "No {stage} here: it needs the disassembler that comes with Triton.",
+        "此处没有 {stage}：需要 Triton 附带的反汇编器。",
+    ),
+    "kernel.listing_source": ("Triton source, {file}", "Triton 源码，{file}"),
+    "kernel.listing_became": (
+        "Source line {line} became {n} lines of {stage}. Arrow keys move in the source; a click works in both panes.",
+        "源码第 {line} 行变成 {n} 行 {stage}。方向键在源码中移动；两个窗格都可点击。",
+    ),
     "kernel.position": ("Position", "位置"),
     "kernel.address_walk": (
         "Position **{p}** of {id}: logical block ⌊{p} ⁄ {size}⌋ = **{logical}** → block table → physical block "
@@ -200,6 +232,30 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "剩余差异是舍入：形状不同的批次求和顺序不同。",
     ),
     "kernel.delta": ("max |Δ|", "最大 |Δ|"),
+    "kernel.tab_dtype": ("KV dtype", "KV 数据类型"),
+    "kernel.dtype": ("Keep K and V in", "K 与 V 保存为"),
+    "kernel.as_run": ("as it ran ({dtype})", "实际运行的类型（{dtype}）"),
+    "kernel.dtype_running": (
+        "One forward pass of this request, every layer in every dtype …",
+        "对该请求做一次前向，逐层计算每种类型……",
+    ),
+    "kernel.dtype_error": (
+        "**{dtype}**, layer {layer}: |Δ| ⁄ |exact| = **{share}**, max |Δ| = {largest} (head {head}). Worst layer: "
+        "{worst} with {most}. **{bytes}** bytes a token over all layers in place of {exact} (× {times}). Measured.",
+        "**{dtype}**，第 {layer} 层：|Δ| ⁄ |精确值| = **{share}**，最大 |Δ| = {largest}（头 {head}）。"
+        "误差最大的层：{worst}，{most}。每个令牌所有层共 **{bytes}** 字节，原为 {exact}（× {times}）。为实测结果。",
+    ),
+    "kernel.dtype_note": (
+        "Each layer's own error with the queries of this launch: K and V written in the format, read back and attended "
+        "by the same kernel. It does not add up over layers as in a whole run; for that set kv_dtype on the step page.",
+        "用本次启动的查询得到每层自身的误差：K 与 V 以该类型写入、读回，并由同一内核计算注意力。"
+        "它不像整次运行那样逐层累积；要看累积效果，请在单步页设置 kv_dtype。",
+    ),
+    "hover.layer_error": ("layer %{x}, %{text}: %{y:.2%}", "第 %{x} 层，%{text}：%{y:.2%}"),
+    "alt.dtype": (
+        "Relative error of attention by layer and KV dtype; {dtype} at layer {layer}: {share}.",
+        "各层各 KV 数据类型的注意力相对误差；{dtype} 在第 {layer} 层：{share}。",
+    ),
     "kernel.fault": ("Spoil", "破坏"),
     "kernel.fault_swapped": ("two full blocks' entries change places", "两个满块的表项互换"),
     "kernel.fault_swapped_tail": ("the first and the part-filled entry change places", "第一个与未满块的表项互换"),

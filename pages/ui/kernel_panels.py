@@ -11,6 +11,7 @@ from typing import Any
 import streamlit as st
 import torch
 
+from engine.kv_dtype import KV_DTYPES
 from engine.roofline import GPUS
 from kernels import faults
 from kernels.faults import Fault
@@ -26,10 +27,12 @@ from pages.figures.roofline import is_memory_bound, roofline, seconds
 from pages.ui.chart import chart
 from pages.ui.launch_view import Difference, LaunchView, difference
 from pages.ui.lens_panel import lens_card, watched
+from pages.ui.listing_panel import listing_card
 from pages.ui.player import player
 from pages.ui.text import Lang, t
 from pages.ui.theme import Palette
 
+AS_RUN = ""
 RUNS = 5  # of the launch, for its time
 GRID_HEIGHT, WALK_HEIGHT, TAB_HEIGHT = 250, 265, 265
 
@@ -207,6 +210,39 @@ def _verdict(found: Difference, shown: LaunchView, lang: Lang) -> str:
     return t(key, lang, largest=f"{found.largest:.2g}", tolerance=f"{shown.tolerance:.0e}")
 
 
+def _dtype(shown: LaunchView, palette: Palette, lang: Lang) -> None:
+    """What it would cost to keep K and V in another format, layer by layer."""
+    left, right = st.columns([0.42, 0.58], gap="medium")
+    ran = str(shown.layer.layout.dtype).removeprefix("torch.")
+    with left:
+        asked = st.radio(
+            t("kernel.dtype", lang), (AS_RUN, *(name for name in KV_DTYPES if name != "fp32")), horizontal=True,
+            format_func=lambda name: t("kernel.as_run", lang, dtype=ran) if name == AS_RUN else name,
+            key="kernel-kv-dtype",
+        )  # fmt: skip
+        if asked == AS_RUN:
+            st.caption(t("kernel.dtype_note", lang))
+            return
+        with st.spinner(t("kernel.dtype_running", lang)):
+            errors = shown.looked.errors_of(shown.row)
+        mine = next(each for each in errors if each.kv_dtype == asked and each.layer == shown.layer_index)
+        worst = max((each for each in errors if each.kv_dtype == asked), key=lambda each: each.relative)
+        exact = next(each for each in errors if each.kv_dtype == "fp32")
+        st.markdown(
+            t("kernel.dtype_error", lang, dtype=asked, layer=mine.layer, largest=f"{mine.max_abs:.2g}",
+              share=f"{mine.relative:.2%}", head=mine.head, worst=worst.layer, most=f"{worst.relative:.2%}",
+              bytes=f"{mine.kv_bytes_per_token:,}", exact=f"{exact.kv_bytes_per_token:,}",
+              times=f"{exact.kv_bytes_per_token / mine.kv_bytes_per_token:.2f}")
+        )  # fmt: skip
+        st.caption(t("kernel.dtype_note", lang))
+    with right:
+        names = [asked, *(name for name in KV_DTYPES if name not in (asked, "fp32"))]
+        series = {name: [each.relative for each in errors if each.kv_dtype == name] for name in names}
+        alt = t("alt.dtype", lang, dtype=asked, share=f"{mine.relative:.2%}", layer=mine.layer)
+        figure = head_bars(series, None, "L", t("hover.layer_error", lang), palette)
+        chart(figure, TAB_HEIGHT, "kernel-dtype-layers", alt)
+
+
 def _wrong(shown: LaunchView, palette: Palette, lang: Lang) -> None:
     """The launch spoilt on purpose, and what came of it."""
     left, right = st.columns([0.45, 0.55], gap="medium")
@@ -280,6 +316,8 @@ TABS: dict[str, Callable[[LaunchView, Palette, Lang], None]] = {
     "mask": _mask,
     "traffic": _traffic,
     "dense": _dense,
+    "dtype": _dtype,
     "wrong": _wrong,
     "lens": lens_card,
+    "listing": listing_card,
 }

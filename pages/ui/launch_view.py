@@ -54,6 +54,7 @@ class LaunchView:
     dense: DenseKV
     batch: LaunchRecord
     tolerance: float
+    looked: Looked
     place: Place = (0, 0, 0)
 
     @property
@@ -159,4 +160,5 @@ def launch_view(looked: Looked, row: int, layer: int) -> LaunchView:
         dense=looked.dense_of(row),
         batch=walk(query, kept.layers[layer], kept.meta, kept.rule),
         tolerance=record.tolerance,
+        looked=looked,
     )

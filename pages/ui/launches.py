@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from engine.capture import Capture, DenseKV, capture, dense_kv
 from engine.engine import Engine
+from engine.kv_error import LayerError, kv_errors
 from engine.model_runner import ModelRunner
 from engine.timeline import Step
 from pages.ui.edits import Edit, replay
@@ -34,7 +35,7 @@ class Source:
 
 @dataclass
 class Looked:
-    """One captured step; K and V computed without pages are added when asked for."""
+    """One captured step; what takes a forward pass of its own is added when asked for."""
 
     source: str
     engine: Engine
@@ -42,6 +43,7 @@ class Looked:
     last: bool  # the run has no further step
     kept: Capture
     dense: dict[int, DenseKV] = field(default_factory=dict)
+    errors: dict[int, tuple[LayerError, ...]] = field(default_factory=dict)
 
     @property
     def runner(self) -> ModelRunner:
@@ -52,6 +54,13 @@ class Looked:
         if row not in self.dense:
             self.dense[row] = dense_kv(self.runner.loaded.model, self.kept.tokens[row])
         return self.dense[row]
+
+    def errors_of(self, row: int) -> tuple[LayerError, ...]:
+        """What every KV dtype would cost each layer, with this launch's query tokens of the request."""
+        if row not in self.errors:
+            rows = self.kept.rows(row)
+            self.errors[row] = kv_errors(self.runner.loaded, self.kept.tokens[row], queries=rows.stop - rows.start)
+        return self.errors[row]
 
 
 class Launches:

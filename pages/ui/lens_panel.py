@@ -13,11 +13,12 @@ from kernels.faults import Launch
 from kernels.lens import Lens, LensResult, row_of
 from kernels.recorder import LaunchRecord, walk
 from kernels.sanitizer import Rights, Violation
+from kernels.tiling import rows_per_program
 from pages.ui.launch_view import LaunchView, difference
 from pages.ui.text import Lang, t
 from pages.ui.theme import Palette
 
-LENS_TOKENS = 32  # query tokens interpreted at most, the newest; a program takes some 20 ms
+LENS_PAIRS = 4096  # of query token and position, at most: the interpreter needs about a second for so many
 SHOWN_VIOLATIONS = 6
 TABLE_HEIGHT = 250
 LENS = Lens()
@@ -36,7 +37,7 @@ def lens_card(shown: LaunchView, palette: Palette, lang: Lang) -> None:
     """A button, and what the last look at this very launch gave."""
     left, right = st.columns([0.42, 0.58], gap="medium")
     with left:
-        st.markdown(t("kernel.lens_what", lang, tokens=LENS_TOKENS))
+        st.markdown(t("kernel.lens_what", lang, tokens=most_tokens(shown)))
         seen = _look(shown, (shown.layer, shown.meta), "lens", lang)
         if seen is not None:
             _verdicts(shown, seen, lang)
@@ -85,10 +86,16 @@ def _look(shown: LaunchView, launch: Launch, key: str, lang: Lang) -> Seen | Non
     return seen if seen is not None and seen.name == name else None
 
 
+def most_tokens(shown: LaunchView) -> int:
+    """Query tokens that are interpreted at most: a whole tile of them at least."""
+    tile, _ = rows_per_program(shown.group)
+    return max(tile, LENS_PAIRS // int(shown.meta.seq_lens[0]) // tile * tile)
+
+
 def look(shown: LaunchView, launch: Launch, name: str = "") -> Seen:
     """The newest tokens of `launch` through the kernel, by the rights of the launch as it ran. Raises KernelError."""
     layer, meta = launch
-    meta, tokens = row_of(meta, 0, LENS_TOKENS)
+    meta, tokens = row_of(meta, 0, most_tokens(shown))
     rights = Rights.of(shown.meta, shown.others)
     return Seen(name, tokens.stop - tokens.start, LENS.look(shown.query[tokens], layer, meta, shown.rule, rights))
 
@@ -97,7 +104,7 @@ def _verdicts(shown: LaunchView, seen: Seen, lang: Lang) -> None:
     result = seen.result
     against = {"twin": shown.output[-seen.tokens :], "dense": shown.dense_output[-seen.tokens :]}
     found = {name: difference(result.output, expected).largest for name, expected in against.items()}
-    meta, tokens = row_of(shown.meta, 0, LENS_TOKENS)
+    meta, tokens = row_of(shown.meta, 0, most_tokens(shown))
     twin = walk(shown.query[tokens], shown.layer, meta, shown.rule)
     same = same_walk(result.record, twin) and same_walk(result.reads, twin)
     st.markdown(

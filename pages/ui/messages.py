@@ -25,7 +25,7 @@ CONTROLS: dict[str, tuple[str, str]] = {
         "The server does not answer; trying again every second. What has been run can still be stepped through.",
         "服务器没有响应，正在每秒重试。已运行的步骤仍可浏览。",
     ),
-    "control.speed": ("Speed of play: {speed}", "播放速度：{speed}"),
+    "control.speed": ("Speed: {speed}", "播放速度：{speed}"),
     "control.speed_slow": ("slow", "慢"),
     "control.speed_normal": ("normal", "正常"),
     "control.speed_fast": ("fast", "快"),
@@ -72,7 +72,7 @@ KPIS: dict[str, tuple[str, str]] = {
     "kpi.blocks": ("blocks", "块"),
     "kpi.sequences": ("sequences", "序列"),
     "kpi.of": ("of {limit}", "共 {limit}"),
-    "kpi.binds": ("binds", "此限制生效"),
+    "kpi.binds": ("binds", "生效"),
     "kpi.pool": ("owned after", "步后占用"),
     "kpi.pool_detail": ("{cached} cached · {empty} empty", "{cached} 缓存 · {empty} 空"),
     "kpi.pool_alt": (

@@ -30,6 +30,7 @@ class Scene:
     prompts: Mapping[str, str] = field(default_factory=dict)
     caption: str = ""
     label: Labeller = token_ids  # tokens → the text of an edge of the radix tree
+    focus_panel: str = ""  # which panel the caption is about
 
     @cached_property
     def step(self) -> Step | None:

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import fields
 
 import streamlit as st
+import torch
 
 from engine.config import CHOICES, RANGES, EngineConfig
 from engine.errors import UserError
+from engine.kv_dtype import cache_layout
 from engine.model.spec import LlamaSpec
 from pages.ui.settings_messages import MESSAGES
 from pages.ui.text import Lang, t
@@ -19,10 +21,11 @@ Changes = dict[str, object]
 # A page draws each block and a shared server holds the KV of every visitor.
 MAX_BLOCKS = 4097
 MAX_KV_MB = 512
-FLOAT_BYTES = 4
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "memory": ("block_size", "num_blocks", "enable_prefix_caching", "max_model_len", "cache", "eviction_policy"),
+    "memory": (
+        "block_size", "num_blocks", "enable_prefix_caching", "max_model_len", "cache", "eviction_policy", "kv_dtype",
+    ),
     "step": (
         "max_num_batched_tokens", "max_num_seqs", "enable_chunked_prefill", "long_prefill_token_threshold",
         "num_lookahead_tokens", "seed",
@@ -71,7 +74,7 @@ def changed(base: EngineConfig, changes: Changes, spec: LlamaSpec) -> EngineConf
         value = getattr(config, name)
         if value > MAX_BLOCKS and value != getattr(base, name):
             raise UserError("config.range", field=name, value=value, low=RANGES[name][0], high=MAX_BLOCKS)
-    size = config.num_blocks * config.block_size * spec.kv_floats_per_token * FLOAT_BYTES / 1e6
+    size = config.num_blocks * cache_layout(spec, config, torch.float32).bytes_per_block / 1e6
     if size > MAX_KV_MB:
         raise SettingsError("settings.too_much_kv", blocks=config.num_blocks, size=round(size), limit=MAX_KV_MB)
     return config

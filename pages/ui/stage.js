@@ -80,7 +80,7 @@ async function show(stage) {
     } else await breathe();
     if (stage.drawing !== picture) return;
   }
-  for (const name of ["pool", "tables"]) pulse(stage.panels[name], moved);
+  for (const name of ["pool", "tables", "tree"]) pulse(stage.panels[name], moved);
   stage.drawn = picture;
   root.dataset.drawn = step;
   root.dataset.ms = (performance.now() - began).toFixed(1);
@@ -90,7 +90,11 @@ async function show(stage) {
 
 function showWords(stage, part) {
   showLaws(stage, part("laws"));
-  const { selected, announce } = part("head");
+  const { selected, announce, focus } = part("head");
+  for (const { card, name } of Object.values(stage.panels)) {
+    if (name === card.open) card.node.classList.toggle("kv-focus", name === focus);
+    if (card.tabs[name]) card.tabs[name].dataset.focus = String(name === focus);
+  }
   stage.chip.hidden = !selected;
   if (selected) {
     say(stage.chip, `${selected}  ×`);

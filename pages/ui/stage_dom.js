@@ -78,7 +78,7 @@ function buildCard(stage, { slot, panels }, parent) {
   const node = make("section", `kv-card kv-${slot}`, parent);
   if (!IN_SIDE.has(slot)) node.style.gridArea = slot;
   const head = make("header", "kv-head", node);
-  const card = { slot, panels: panels.map((panel) => panel.name), tabs: {} };
+  const card = { node, slot, panels: panels.map((panel) => panel.name), tabs: {} };
   if (panels.length > 1) buildTabs(stage, card, panels, head);
   else make("h2", "", head).textContent = panels[0].title;
   card.sub = make("span", "kv-sub", head);

@@ -206,7 +206,7 @@ const still = matchMedia("(prefers-reduced-motion: reduce)");
 
 function pulse(panel, refs) {
   if (!panel?.plot || !refs.size || still.matches) return;
-  for (const point of panel.plot.querySelectorAll(".barlayer .point")) {
+  for (const point of panel.plot.querySelectorAll(".barlayer .point, .scatterlayer .point")) {
     const { trace } = point.parentNode.parentNode.__data__[0];
     if (refs.has([trace.customdata?.[point.__data__.i]].flat()[0])) point.animate(...PULSE);
   }

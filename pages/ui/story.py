@@ -1,4 +1,4 @@
-"""The life of one request or block: every event that touched it, step by step, oldest first."""
+"""The life of one request, block or node of the radix tree: every event that touched it, step by step, oldest first."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from engine.events import (
 )
 from engine.timeline import Step
 from pages.figures.marks import Selection
+from pages.ui import story_radix
 from pages.ui.text import Lang, plural, t
 from pages.ui.why import Tone, wait_text
 
@@ -49,6 +50,7 @@ _TONES: dict[type[Event], Tone] = {
     Waited: "wait",
     RequestFinished: "done",
     RequestAborted: "done",
+    **story_radix.TONES,
 }
 
 
@@ -64,7 +66,7 @@ class Line:
 
 def story(steps: Sequence[Step], selection: Selection, lang: Lang) -> list[Line]:
     """The lines of `selection` over all of `steps`; empty if nothing has touched it."""
-    tell = _request if selection.kind == "request" else _block
+    tell = {"request": _request, "block": _block, "node": _node}[selection.kind]
     lines: list[Line] = []
     for step in steps:
         for event in _told(step.events):
@@ -123,6 +125,12 @@ def _request(event: Event, name: str | int, lang: Lang) -> Iterator[str]:
             yield plural("story.finished", event.output_tokens, lang)
         case RequestAborted():
             yield t("story.aborted", lang)
+        case _:
+            yield from story_radix.request_lines(event, lang)
+
+
+def _node(event: Event, node: str | int, lang: Lang) -> Iterator[str]:
+    return story_radix.node_lines(event, int(node), lang)
 
 
 def _block(event: Event, block: str | int, lang: Lang) -> Iterator[str]:
@@ -142,7 +150,7 @@ def _block(event: Event, block: str | int, lang: Lang) -> Iterator[str]:
         case RunReserved() if event.first <= int(block) < event.first + event.length:
             yield t("story.block.reserved", lang, id=event.request)
         case _ if getattr(event, "block", None) != block:
-            return
+            yield from story_radix.block_lines(event, int(block), lang)
         case BlockAllocated():
             yield t("story.block.allocated", lang, id=event.request, position=event.position)
         case BlockTouched():

@@ -92,6 +92,58 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "story.block.swapped_out": ("Content of {id} copied to host block {host}.", "{id} 的内容复制到主机块 {host}。"),
     "story.block.swapped_in": ("Content of {id} back from host block {host}.", "{id} 的内容从主机块 {host} 取回。"),
     "story.block.reserved": ("Reserved for {id}.", "为 {id} 预留。"),
+    "story.matched": (
+        "Looks up {tokens} tokens: {matched} are in the tree, {usable} of them in whole pages.",
+        "查找 {tokens} 个令牌：树中有 {matched} 个，其中 {usable} 个构成整页。",
+    ),
+    "story.stored": (
+        "{tokens} of its tokens join the tree as node {node}.",
+        "它的 {tokens} 个令牌进入树中，成为节点 {node}。",
+    ),
+    "story.evicts": (
+        "Needs room: node {node} with {tokens} tokens is evicted.",
+        "需要空间：淘汰节点 {node}（{tokens} 个令牌）。",
+    ),
+    "story.duplicates": (
+        "Had computed what the tree held already: takes the tree's pages and gives {pages} back.",
+        "算了树中已有的内容：改用树中的页，归还 {pages}。",
+    ),
+    "story.released": (
+        "Lets go: pages kept by the tree {stored}, free {freed}.",
+        "放开：树保留的页 {stored}，空闲 {freed}。",
+    ),
+    "story.block.stored": ("Joins the tree as part of node {node}.", "进入树中，属于节点 {node}。"),
+    "story.block.node_evicted": (
+        "Node {node} is evicted for {id}: free and empty.",
+        "为 {id} 淘汰节点 {node}：空闲且为空。",
+    ),
+    "story.block.duplicate": (
+        "The tree has the same content already: {id} gives it back.",
+        "树中已有相同内容：{id} 归还它。",
+    ),
+    "story.block.stays": ("{id} lets go; the tree keeps it.", "{id} 放开它；由树保留。"),
+    "story.block.released": ("{id} lets go; it is free.", "{id} 放开它；变为空闲。"),
+    "story.node.matched": (
+        "{id}'s match ends here, after {usable} usable tokens.",
+        "{id} 的匹配止于此，可用 {usable} 个令牌。",
+    ),
+    "story.node.inserted": (
+        "Joins the tree: {tokens} tokens of {id}, in {pages}.",
+        "进入树中：{id} 的 {tokens} 个令牌，位于 {pages}。",
+    ),
+    "story.node.child": ("Node {node} grows from it.", "从它长出节点 {node}。"),
+    "story.node.child_gone": ("Its child, node {node}, is evicted.", "它的子节点 {node} 被淘汰。"),
+    "story.node.upper": (
+        "The edge of node {lower} is cut: its first {tokens} tokens are this node, with its locks ({locks}).",
+        "切开节点 {lower} 的边：前 {tokens} 个令牌成为此节点，并继承其锁（{locks}）。",
+    ),
+    "story.node.lower": (
+        "Its edge is cut: the first {tokens} tokens are now node {upper}.",
+        "它的边被切开：前 {tokens} 个令牌现在是节点 {upper}。",
+    ),
+    "story.node.locked": ("Locked by {id}.", "被 {id} 加锁。"),
+    "story.node.unlocked": ("Unlocked by {id}.", "被 {id} 解锁。"),
+    "story.node.evicted": ("Evicted for {id}: {pages} free.", "为 {id} 被淘汰：{pages} 空闲。"),
     "cause.finished": ("finished", "已完成"),
     "cause.aborted": ("aborted", "已中止"),
     "cause.preempted": ("preempted", "被抢占"),

@@ -6,12 +6,21 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.benchmarks import bench_engine, bench_model, bench_pieces, bench_radix, bench_scheduler, bench_ui
+from tests.benchmarks import (
+    bench_engine,
+    bench_kernels,
+    bench_model,
+    bench_pieces,
+    bench_radix,
+    bench_scheduler,
+    bench_ui,
+)
 
 BENCHMARKS: dict[str, Callable[[], None]] = {
     "scheduler": bench_scheduler.main,
     "engine": bench_engine.main,
     "model": bench_model.main,
+    "kernels": bench_kernels.main,
     "pieces": bench_pieces.main,
     "ui": bench_ui.main,
     "radix": bench_radix.main,

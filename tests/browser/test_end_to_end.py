@@ -156,3 +156,66 @@ class TestLibraryAndHelp:
         page.get_by_role("link", name="三种上限，三种等待，第 7 步").click()
         wait_for_step(page, 7)
         expect(page.get_by_text("单步", exact=True).first).to_be_visible()
+
+
+class TestByHand:
+    """What a visitor changes between two steps, and the life that goes on from there."""
+
+    def open_drawer(self, page: Page, address: str, tab: str) -> None:
+        page.goto(f"{address}/?scenario=three_requests&model=toy&lang=en&step=3")
+        wait_for_step(page, 2)
+        page.get_by_role("button", name="Change").click()
+        page.get_by_role("tab", name=tab).last.click()
+
+    def test_a_request_of_ones_own_is_added_and_then_aborted(self, page: Page, address: str) -> None:
+        self.open_drawer(page, address, "Requests")
+        page.get_by_role("textbox", name="Prompt").fill("Once upon a time")
+        page.get_by_role("button", name="Add this request").click()
+        expect(page.get_by_text("before step 3: D added").first).to_be_visible(timeout=20_000)
+        page.get_by_role("button", name="Change").click()
+        press(page, "ArrowRight")
+        wait_for_step(page, 3)
+        page.get_by_role("tab", name="Requests").first.click()
+        expect(page.locator('tbody[data-ref="request:D"]')).to_be_visible()
+        page.get_by_role("button", name="Change").click()
+        page.get_by_role("tab", name="Requests").last.click()
+        page.get_by_role("combobox", name="A request that is not over").click()
+        page.get_by_role("option", name="D", exact=True).click()
+        page.get_by_role("button", name="Abort").click()
+        expect(page.get_by_text("before step 4: D aborted").first).to_be_visible(timeout=20_000)
+        page.get_by_role("button", name="Change").click()
+        press(page, "ArrowRight")
+        wait_for_step(page, 4)
+        expect(page.locator('tbody[data-ref="request:D"]')).to_contain_text("aborted")
+
+    def test_another_block_size_runs_anew_and_is_in_the_link(self, page: Page, address: str) -> None:
+        self.open_drawer(page, address, "Settings")
+        page.get_by_role("spinbutton", name="Block size (slots)").fill("32")
+        page.get_by_role("button", name="Run with these").click()
+        page.wait_for_url("**cfg=block_size%3A32**")
+        wait_for_step(page, 2)
+
+
+def test_a_click_in_a_diagram_selects_in_all_and_tells_its_life(page: Page, address: str) -> None:
+    page.goto(f"{address}/?scenario=three_requests&model=toy&lang=en&step=3")
+    wait_for_step(page, 2)
+    bars = page.locator(".kv-pool .barlayer .trace.bars").nth(1).locator(".point")
+    box = bars.nth(1).bounding_box()  # block 1; block 0 is the null block
+    assert box is not None
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    expect(page.locator(".kv-chip")).to_contain_text("block #1")
+    page.get_by_role("tab", name="Life story").click()
+    jump = page.get_by_role("button", name="step 0")
+    expect(page.locator(".kv-why")).to_contain_text("Handed out from the head of the free queue")
+    jump.first.click()
+    wait_for_step(page, 0)
+
+
+def test_two_configurations_side_by_side(page: Page, address: str) -> None:
+    page.goto(f"{address}/compare?lang=en&scenario=shared_prefix&b=block_size:8&step=2")
+    expect(page.get_by_text("Side B").first).to_be_visible(timeout=30_000)
+    plots = page.locator(".js-plotly-plot")
+    expect(plots).to_have_count(6, timeout=30_000)
+    page.get_by_role("button", name="Step", exact=False).last.click()
+    page.wait_for_url("**step=3**")
+    expect(page.get_by_text("Traceback")).to_have_count(0)

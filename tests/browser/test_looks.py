@@ -82,12 +82,12 @@ def test_light_and_dark_follow_the_browser_and_keep_the_step(page: Page, address
 
 def test_play_at_three_speeds_by_button_and_key(page: Page, address: str) -> None:
     open_step(page, address, 1, "three_requests")
-    speed = page.get_by_role("button", name="Speed of play")
+    speed = page.get_by_role("button", name="Speed")
     expect(speed).to_have_text("1×")
     speed.click()
     expect(speed).to_have_text("4×")
     page.keyboard.press("1")
-    expect(speed).to_have_accessible_name("½× Speed of play: slow")
+    expect(speed).to_have_accessible_name("½× Speed: slow")
     assert any(pause > 700 for pause in _pauses(page, "1"))
     fast = _pauses(page, "3")
     assert all(pause <= 175 for pause in fast), fast

@@ -11,6 +11,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from engine.model.llama import KVCache, LlamaModel, Observer
 from engine.model.spec import LlamaSpec
+from kernels.layout import CacheLayout
 from kernels.metadata import AttentionMetadata, Semantics
 
 
@@ -25,7 +26,9 @@ class PagedRun:
         self.done = [0] * requests
         self.model = model
         self.block_size = block_size
-        self.cache = KVCache(model.spec, requests * per_request + 1, block_size, model.dtype)
+        spec, blocks = model.spec, requests * per_request + 1
+        layout = CacheLayout(spec.num_layers, blocks, block_size, spec.num_kv_heads, spec.head_dim, model.dtype)
+        self.cache = KVCache(layout)
         self.cache.key.fill_(float("nan"))
         self.cache.value.fill_(float("nan"))
 

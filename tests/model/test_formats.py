@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.model import fastest, matrix
+from engine.model import fastest, llama, matrix
 from engine.model.errors import ModelError
 from engine.model.fastest import ROWS, Measured
 from engine.model.format_error import TEXT, format_error
@@ -58,6 +58,17 @@ def test_a_few_rows_take_the_packed_copy(monkeypatch: pytest.MonkeyPatch) -> Non
         x = torch.randn(rows, 512)
         assert (multiply(x) - x @ weight.t()).abs().max() < 1e-4
     assert packed == [(1024, 512)]
+
+
+def test_a_model_too_large_to_keep_twice_is_not_packed(toy: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrix, "_WORTH_PACKING", 1)
+    asked: list[bool] = []
+    monkeypatch.setattr(matrix, "pack", lambda weight: asked.append(True) or weight)
+    monkeypatch.setattr(matrix, "packed_linear", lambda x, weight: x @ weight.t())
+    for limit, packs in ((1, False), (1 << 30, True)):
+        monkeypatch.setattr(llama, "PACK_AT_MOST", limit)
+        format_error(toy.model, LlamaModel(toy.spec, toy.model.tensors), [1, 2, 3, 4])
+        assert bool(asked) == packs
 
 
 def test_four_bits_give_a_four_bit_file_back() -> None:

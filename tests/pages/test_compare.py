@@ -80,7 +80,7 @@ def test_compare_opens_cold_on_a_link(lang: str) -> None:
         ({"b": "block_size:0"}, "block_size is 0"),
         ({"b": "block_size:["}, "block_size=["),
         ({"scenario": "<img>"}, "There is no recorded scenario called"),
-        ({"scenario": "contiguous", "a": "num_blocks:2"}, "On side a"),
+        ({"scenario": "contiguous", "a": "num_blocks:2"}, "On side A"),
         ({"step": "1e9"}, ""),
         ({"step": "999999"}, ""),
     ],

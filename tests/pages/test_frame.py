@@ -12,6 +12,7 @@ import pytest
 
 from engine.config import Cache, EngineConfig
 from engine.events import BlockAllocated
+from engine.radix_events import NodeInserted
 from engine.timeline import LawResult
 from pages.figures.marks import Selection
 from pages.ui import theme
@@ -191,6 +192,10 @@ def test_the_radix_cache_shows_its_tree_and_heap_instead_of_hash_chains() -> Non
         assert shown["tree"]["alt"].startswith("Radix tree: ")
         go.Figure(shown["tree"]["figure"])
         go.Figure(shown["heap"]["figure"])
+    for step in run.steps:
+        new = {f"node:{event.node}" for event in step.events if isinstance(event, NodeInserted)}
+        assert new <= set(parts(scene(run, step.index), ())["head"]["moved"])
+    assert any(ref.startswith("node:") for ref in parts(scene(run, 0), ())["head"]["moved"])
     labels = next(item for item in shown["tree"]["figure"]["data"] if item["name"] == "labels")
     assert len(labels["text"]) > 5
 

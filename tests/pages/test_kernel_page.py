@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from typing import Any
 
 import plotly.graph_objects as go
@@ -53,7 +54,7 @@ def view(launches: Launches, workload: Workload, step: int, request: str, layer:
 
 
 def player_data(page: AppTest) -> dict[str, Any]:
-    (component,) = page.get("bidi_component")
+    component = page.get("bidi_component")[0]
     data: dict[str, Any] = json.loads(component.proto.json)
     return data
 
@@ -276,8 +277,8 @@ def test_the_lens_sees_what_the_twin_says(launches: Launches, workload: Workload
     assert len(table) == len(result.accesses) and {"key", "value", "query", "output"} <= set(table["tensor"])
     other = view(launches, workload, 0, "A")
     long = look(other, (other.layer, other.meta))
-    assert long.tokens == 32
-    assert difference(long.result.output, other.output[-32:]).largest <= 1e-5
+    assert 32 <= long.tokens < len(other.output)
+    assert difference(long.result.output, other.output[-long.tokens :]).largest <= 1e-5
     assert not same_walk(result.record, long.result.record)
 
 
@@ -321,3 +322,31 @@ def test_a_lens_that_cannot_start_is_a_sentence(monkeypatch: pytest.MonkeyPatch)
     assert any("the same blocks in the same order" in each.value for each in page.markdown)
     page.number_input[0].set_value(3).run()  # another launch: what was seen is not of it
     assert not any("the same blocks in the same order" in each.value for each in page.markdown)
+
+
+def test_a_kv_dtype_is_switched_on_and_its_error_is_the_engines(launches: Launches, workload: Workload) -> None:
+    looked = launches.at(Source(workload), 3)
+    expected = looked.errors_of(0)
+    assert looked.errors_of(0) is expected
+    page = open_page(PAGE, scenario="shared_prefix", step="4", layer="1")
+    before = len(page.get("plotly_chart"))
+    page.radio(key="kernel-kv-dtype").set_value("int8").run()
+    assert not page.exception
+    assert len(page.get("plotly_chart")) == before + 1
+    mine = next(each for each in expected if (each.layer, each.kv_dtype) == (1, "int8"))
+    assert any(f"{mine.relative:.2%}" in each.value and "int8" in each.value for each in page.markdown)
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="triton has wheels for Linux only")
+def test_the_compiled_kernel_is_beside_its_source_once_asked_for() -> None:
+    page = open_page(PAGE, scenario="three_requests", step="3")
+    assert len(page.get("bidi_component")) == 1
+    page.button(key="kernel-compile").click().run()
+    assert not page.exception and not page.warning
+    _, panes = page.get("bidi_component")
+    data = json.loads(panes.proto.json)
+    assert len(data["text"]) == len(data["lines"])
+    dots = [line for text, line in zip(data["text"], data["lines"], strict=True) if "tt.dot " in text]
+    assert data["start"] in dots
+    assert "tl.dot(query, key" in data["source"][data["start"] - data["first_line"]]
+    assert any("registers a thread" in each.value for each in page.markdown)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from engine.config import EngineConfig
 from engine.events import BlockAllocated, BlockFreed, HashEvicted, Preempted, Scheduled
+from engine.radix_events import NodeEvicted, NodeSplit
 from pages.figures.marks import Selection
 from pages.ui.story import Line, story
 from pages.ui.text import LANGS
-from tests.pages.fakes import Run, lanes, pressure
+from tests.pages.fakes import Run, lanes, pressure, spec
 
 
 def lines(run: Run, kind: str, name: str | int) -> list[Line]:
@@ -75,3 +77,32 @@ def test_every_line_has_its_words(run: object, lang: str) -> None:
 def test_what_nothing_touched_has_no_story() -> None:
     assert lines(lanes(), "block", 63) == []
     assert lines(lanes(), "request", "nobody") == []
+
+
+def forking() -> Run:
+    """A radix run in which edges are cut, leaves evicted, and requests matched."""
+    config = EngineConfig(cache="radix", num_blocks=24, block_size=4, max_num_batched_tokens=64, max_num_seqs=4)
+    shared = {"A": 20, "B": 12, "C": 20, "D": 8, "E": 20}
+    return Run(config, [spec(name, 30, 6, at=9 * at, shared=part) for at, (name, part) in enumerate(shared.items())])
+
+
+def test_the_trees_events_are_told_to_request_block_and_node() -> None:
+    run = forking()
+    split = run.first(NodeSplit)
+    cut = next(event for event in run.steps[split].events if isinstance(event, NodeSplit))
+    upper, lower = (lines(run, "node", node) for node in (cut.upper, cut.lower))
+    assert upper[0].first == split and upper[0].text.startswith(f"The edge of node {cut.lower} is cut")
+    assert any(line.first == split and f"now node {cut.upper}" in line.text for line in lower)
+    gone = run.first(NodeEvicted)
+    evicted = next(event for event in run.steps[gone].events if isinstance(event, NodeEvicted))
+    assert lines(run, "node", evicted.node)[-1].text.startswith("Evicted for ")
+    assert any(f"Node {evicted.node} is evicted" in line.text for line in lines(run, "block", evicted.pages[0]))
+    assert any(line.first == gone and line.tone == "evict" for line in lines(run, "request", str(evicted.request)))
+    assert any(line.text.startswith("Looks up ") for line in lines(run, "request", "A"))
+
+
+def test_a_nodes_story_is_not_that_of_the_block_with_its_number() -> None:
+    run = forking()
+    for node in range(1, 5):
+        told = [line.text for line in lines(run, "node", node)]
+        assert told and told != [line.text for line in lines(run, "block", node)]

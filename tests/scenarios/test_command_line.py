@@ -114,7 +114,7 @@ def test_compare_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_compare_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     table = said(capsys, "compare", *TIGHT, "--b", "max_num_seqs=1", *MODELLED)
-    assert "max_num_seqs: a 4, b 1." in table and "sequence limit, 1 of 1 running" in table
+    assert "max_num_seqs: A 4, B 1." in table and "sequence limit, 1 of 1 running" in table
     assert "Both give the same tokens to every request." in table
     steps = next(line for line in table.splitlines() if line.startswith("│steps  "))
     a, b, difference = (int(cell) for cell in steps.strip("│").split("│")[1:])
@@ -170,7 +170,7 @@ def test_a_law_or_claim_that_fails_is_a_failure(capsys: pytest.CaptureFixture[st
         (("compare", "nowhere", "--a", "num_blocks=20"), "neither a scenario nor a file called nowhere"),
         (("compare", *TIGHT, "--a", "num_blocks"), "setting num_blocks is not of the form name=value"),
         (("compare", *TIGHT, "--b", "blocks=3"), "no setting called blocks"),
-        (("compare", *TIGHT, "--b", "num_blocks=4"), "On side b: Request A needs"),
+        (("compare", *TIGHT, "--b", "num_blocks=4"), "On side B: Request A needs"),
         (("compare", *TIGHT, "--tpot-ms", "nan"), "tpot_ms is nan"),
         (("inspect", "nowhere.csv"), "nowhere.csv cannot be read"),
         (("inspect", "."), "cannot be read"),

@@ -35,8 +35,8 @@ def test_sequence_limit() -> None:
     assert found is not None
     assert (found.a.limit, found.b.limit) == (None, WaitReason("sequences", need=1, have=1))
     assert str(found.why) == (
-        "The first difference is at step 0, about request B. a admits it (2 run, max_num_seqs is 4). "
-        "b lets it wait (sequence limit, 1 of 1 running)."
+        "The first difference is at step 0, about request B. Side A admits it (2 run, max_num_seqs is 4). "
+        "Side B lets it wait (sequence limit, 1 of 1 running)."
     )
 
 

@@ -17,6 +17,7 @@ from engine.metrics import measure
 from engine.model.load import load_model
 from engine.model.weights import find_smollm2
 from engine.timeline import Step
+from pages.ui import frame
 from scenarios import claims, load, recording, run
 from scenarios.schema import Exercise, Scenario, Text
 
@@ -27,7 +28,7 @@ NAMES = (
 )  # fmt: skip
 LONG = {"static_batching"}  # hundreds of steps: live on the small model only, on SmolLM2 its beginning
 BEGINNING = 30
-PANELS = {"pool", "tables", "queue", "schedule", "attention", "requests", "laws"}
+PANELS = {panel.name for panel in frame.PANELS} | {"attention", "laws"}
 MODELS = ("toy", pytest.param("smollm2", marks=pytest.mark.model))
 SAY_LIMIT = {"en": 180, "zh": 90}  # two lines of the step page at 1280 px
 
