@@ -177,7 +177,7 @@ def _side(
     """One side's settings and diagrams; returns its new configuration if one was asked for."""
     changes = to_link(changes_between(base, config)).replace(",", ", ").replace(":", " = ")
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.html(f'<span class="kv-side">{side.upper()}</span>', width="content")
+        st.html(f'<span class="kv-letter">{side.upper()}</span>', width="content")
         count = len(changes_between(base, config))
         label = t("settings.open_changed", lang, n=count) if count else t("settings.open", lang)
         with st.popover(label, width="content"):

@@ -27,7 +27,7 @@ _PAGES: dict[ActivePage, str] = {
 _CSS = """<style>
 .stMainBlockContainer{padding-inline:1.1rem!important}
 .stMain .stVerticalBlock{gap:.45rem}
-.kv-side{font-size:15px;font-weight:700}
+.kv-letter{font-size:15px;font-weight:700}
 .kv-note{font-size:13px;margin:0;opacity:.85}
 .kv-said{font-size:1rem;line-height:1.35;min-height:4.05em}
 .kv-said p{margin:0}
