@@ -15,7 +15,7 @@ from pages.ui.theme import Palette
 MAX_ROWS = 12
 GAPS_SHOWN = 60  # tokens per row that get a bar of their own
 WIDEST = "0.0000"  # of the numbers beside the lanes
-TICKS = 5
+TICKS = 4
 
 
 def latency(metrics: RunMetrics, selection: Selection | None, palette: Palette, lang: Lang) -> Figure:

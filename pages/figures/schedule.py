@@ -83,13 +83,13 @@ def schedule(
     steps: Sequence[Step], cursor: int, budget: int, selection: Selection | None, palette: Palette, lang: Lang
 ) -> Figure:
     """Traces, in this order: lanes, token counts, token bars, their sums, budget line, time cursor, end marks."""
-    # Twice: where the type is larger, the panel is narrower too.
+    # Twice: where the type is larger, the panel is narrower and lower too.
     sizes = [palette.fits(palette.fits(size)) for size in WINDOWS]
     lanes_end = 1 - (1 - LANES) * palette.scale
     first, columns = window(cursor, sizes)
     shown_steps = list(steps[first : cursor + 1])
     snapshot = shown_steps[-1].snapshot if shown_steps else None
-    most = palette.fits(MAX_ROWS)
+    most = palette.fits(palette.fits(MAX_ROWS))
     views, hidden = relevant(snapshot, selection, most) if snapshot is not None else ([], 0)
     rows = row_count(len(views) + (hidden > 0), most + 1)
     fills: dict[Kind, str] = {
