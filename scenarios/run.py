@@ -73,7 +73,7 @@ def prepare(name: str, options: Options) -> Job:
 def _scenario_job(scenario: Scenario, name: str, options: Options) -> Job:
     loaded = load_model(options.model or scenario.model, weights=options.weights)
     config = fit_to_model(load.config(scenario).with_changes(dict(options.settings)), loaded.spec)
-    as_written = not options.settings and loaded.name == scenario.model
+    as_written = not options.settings and loaded.name == scenario.model and loaded.model.weights == "fp32"
     requests = load.requests(scenario, loaded.tokenizer)
     return Job(name, loaded, config, requests, scenario=scenario if as_written else None)
 

@@ -68,6 +68,16 @@ def test_run_a_trace_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert "r2:12" in table and "r4" in table and "(length)" in table
 
 
+@pytest.mark.parametrize("weights", ["bf16", "int4"])
+def test_run_with_small_weights_and_small_kv(capsys: pytest.CaptureFixture[str], weights: str) -> None:
+    options = ("--model", "toy", "--weights", weights, "--set", "kv_dtype=int8", "--json")
+    answer = json.loads(said(capsys, "run", "three_requests", *options))
+    assert answer["config"]["kv_dtype"] == "int8"
+    assert answer["summary"]["laws_hold"] is True
+    title = said(capsys, "run", "three_requests", *options[:-1]).splitlines()[0]
+    assert title.endswith(f"Toy (2 layers, random) {weights}")
+
+
 TIGHT = ("memory_pressure", "--model", "toy")
 MODELLED = ("--clock", "SmolLM2-135M@L4", "--overhead-ms", "1", "--ttft-ms", "1e6", "--tpot-ms", "1e6")
 
@@ -163,6 +173,8 @@ def test_a_law_or_claim_that_fails_is_a_failure(capsys: pytest.CaptureFixture[st
         (("run", "three_requests", "--model", "toy", "--set", "block_size"), "not of the form name=value"),
         (("run", "three_requests", "--model", "toy", "--set", "blocks=3"), "no setting called blocks"),
         (("run", "three_requests", "--model", "toy", "--set", "num_blocks=3"), "could never finish"),
+        (("run", "three_requests", "--model", "toy", "--set", "kv_dtype=int3"), "kv_dtype is int3; choose one of"),
+        (("run", "three_requests", "--model", "toy", "--weights", "int3"), "asked for as int3, but the formats are"),
         (("run", "three_requests", "--model", "/nowhere/model.gguf"), "/nowhere/model.gguf"),
         (("run", *TIGHT, "--clock", "sundial"), "no clock called sundial"),
         (("run", *TIGHT, "--overhead-ms", "1"), "belongs to a modelled clock"),
