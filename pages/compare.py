@@ -26,6 +26,7 @@ from pages.ui.metrics_table import metrics_table
 from pages.ui.recorded import pick_scenario
 from pages.ui.settings import changes_between, from_link, settings_form, to_link
 from pages.ui.shell import ActivePage, header
+from pages.ui.stepping import stepper
 from pages.ui.text import Lang, listing, plural, t
 from scenarios import load, report
 from scenarios.compare import Changes, Comparison, Contender, compare_recorded
@@ -124,26 +125,11 @@ def _stepping(found: Comparison, view: dict[str, str], fresh: bool, lang: Lang) 
     """Buttons, slider and the sentence about where the two part; returns the step shown."""
     last = max(len(found.a.steps), len(found.b.steps)) - 1
     parting = found.difference.step if found.difference is not None else 0
-    state = st.session_state
-    if fresh or CURSOR not in state:
+    start = None
+    if fresh or CURSOR not in st.session_state:
         asked = link_state.whole_number(view.get("step", ""))
-        state[CURSOR] = parting if asked is None else asked - 1
-    cursor = min(max(0, int(state[CURSOR])), last)
-    state[CURSOR] = cursor
-
-    def go(step: int) -> None:
-        state[CURSOR] = step
-
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        for name, target in (("first", 0), ("back", cursor - 1), ("step", cursor + 1), ("parting", parting)):
-            st.button(
-                t(f"compare.{name}", lang), key=f"compare-{name}", on_click=go, args=(target,),
-                type="primary" if name == "step" else "secondary",
-                disabled=not 0 <= target <= last or (name == "parting" and found.difference is None),
-                shortcut={"back": "Left", "step": "Right"}.get(name),
-            )  # fmt: skip
-        if last:
-            st.slider(t("compare.cursor", lang), 0, last, key=CURSOR, label_visibility="collapsed")
+        start = parting if asked is None else asked - 1
+    cursor = stepper(PAGE, last, start, lang, {"parting": parting if found.difference is not None else None})
     why = t("compare.same", lang, steps=last + 1)
     if found.difference is not None:
         why = t(found.difference.why.key, lang, **found.difference.why.params)

@@ -125,7 +125,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "{leaves} 个可淘汰的叶子；键最小者先走",
     ),
     "heap.cost": (
-        "asked {asked} tokens, freed {evicted}: {popped} out, {pushed} parents in, {comparisons} comparisons "
+        "asked {asked} tokens, freed {evicted}: {popped} leaves out, parents in: {pushed}, {comparisons} comparisons "
         "(v + e·log(v + e) = {bound})",
         "要求 {asked} 个令牌，释放 {evicted} 个：取出 {popped}，父节点加入 {pushed}，比较 {comparisons} 次"
         "（v + e·log(v + e) = {bound}）",

@@ -217,8 +217,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "{id} 的 {tokens} 个令牌进入树中，成为节点 {node}：{pages}。",
     ),
     "why.duplicates_freed": (
-        "{id} computed what the tree has already: its table names the tree's pages now, and {pages} are free.",
-        "{id} 算出的内容树中已有：它的块表改指树的页，{pages} 随后空闲。",
+        "{id} computed what the tree has already: its table names the tree's pages now. Given back: {pages}.",
+        "{id} 算出的内容树中已有：它的块表改指树的页。归还：{pages}。",
     ),
     "why.row_released": (
         "{id} lets go ({cause}); pages that stay in the tree: {stored}, freed: {freed}.",

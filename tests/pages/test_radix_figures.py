@@ -93,7 +93,7 @@ def test_an_eviction_numbers_what_leaves_and_says_what_it_cost() -> None:
     assert len(state.pushed) == 1
     keys = named(eviction_heap(state, None, LIGHT, "en"), "keys")["text"]
     assert keys == ["1.", "2.", "3."]
-    assert heap_words(state, "en").startswith("asked 10 tokens, freed 5: 3 out, 1 parents in, ")
+    assert heap_words(state, "en").startswith("asked 10 tokens, freed 5: 3 leaves out, parents in: 1, ")
 
 
 def test_without_an_eviction_the_heap_shows_who_would_go_first() -> None:

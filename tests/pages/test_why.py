@@ -244,7 +244,7 @@ def test_a_radix_tree_is_told_with_its_pages_locks_and_functions() -> None:
         ("Node 1 is split: the new node 2 takes its first 4 tokens and its locks (1).", "RadixCache._split_node"),
         ("Leaf 7 is evicted with its 8 tokens, because B needs room: #3 and #4 free.", "RadixCache.evict"),
         (
-            "B computed what the tree has already: its table names the tree's pages now, and #5 are free.",
+            "B computed what the tree has already: its table names the tree's pages now. Given back: #5.",
             "RadixCache.checkpoint",
         ),
         ("A lets go (finished); pages that stay in the tree: 2, freed: 1.", "release_kv_cache"),
