@@ -20,7 +20,7 @@ from pages.figures.differences import comparable, differing_blocks, differing_re
 from pages.figures.marks import block_marks
 from pages.figures.pool import pool
 from pages.figures.schedule import schedule
-from pages.ui import link_state, theme
+from pages.ui import link_state, shell
 from pages.ui.chart import chart
 from pages.ui.metrics_table import metrics_table
 from pages.ui.recorded import pick_scenario
@@ -176,7 +176,7 @@ def _side(
 
 
 def _diagrams(side: str, mine: Contender, other: Contender, cursor: int, lang: Lang) -> None:
-    palette = theme.palette(st.context.theme.type or "light")
+    palette = shell.palette()
     at = min(cursor, len(mine.steps) - 1)
     step, theirs = mine.steps[at], _snapshot(other, cursor)
     snapshot, marks = step.snapshot, block_marks(step.events, step.snapshot) if at == cursor else {}

@@ -13,7 +13,7 @@ if __name__ == "__main__":  # opened by its own address, Streamlit knows only th
 
 from engine.errors import UserError
 from engine.model.load import LoadedModel
-from pages.ui import link_state, theme
+from pages.ui import link_state, shell
 from pages.ui.edits import Configure, configured
 from pages.ui.kernel_panels import TABS, grid_card, walk_card
 from pages.ui.launch_view import LaunchView, launch_view
@@ -21,8 +21,9 @@ from pages.ui.launches import LAUNCHES, Looked, Source
 from pages.ui.model_choice import model_choice, use_model
 from pages.ui.session import MAX_STEPS, REGISTRY
 from pages.ui.settings import changes_between, from_link, to_link
-from pages.ui.shell import ActivePage, header, look, visitor
+from pages.ui.shell import ActivePage, header, visitor
 from pages.ui.text import Lang, plural, t
+from pages.ui.theme import Palette
 from pages.ui.workload import scenario_workload
 from scenarios import load
 
@@ -91,7 +92,7 @@ def _source(scenario: str, choice: str, loaded: LoadedModel, cfg: str, lang: Lan
 
 def _body(row: DeltaGenerator, source: Source, view: dict[str, str], fresh: bool, lang: Lang) -> None:
     state = st.session_state
-    palette = theme.palette(st.context.theme.type or "light", look())
+    palette = shell.palette()
     with row:
         looked = _step(source, view, fresh, lang)
         if looked is None:
@@ -124,7 +125,7 @@ def _cfg(source: Source) -> str:
     return to_link(changes_between(base, configured(source.workload, source.edits)))
 
 
-def _cards(shown: LaunchView, lang: Lang, palette: theme.Palette) -> None:
+def _cards(shown: LaunchView, lang: Lang, palette: Palette) -> None:
     left, right = st.columns([0.42, 0.58], gap="medium")
     with left:
         grid_card(shown, palette, lang)

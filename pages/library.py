@@ -11,7 +11,7 @@ import streamlit as st
 if __name__ == "__main__":  # opened by its own address, Streamlit knows only this file's folder
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from pages.ui import theme
+from pages.ui import shell
 from pages.ui.covers import cover
 from pages.ui.links import focus_of, step_query
 from pages.ui.shell import header, step_link
@@ -51,7 +51,7 @@ def _card(number: int, name: str, lang: Lang) -> None:
     with st.container(border=True, height="stretch", key=f"card-{name}", gap="small"):
         with st.container(key=f"links-title-{name}", gap="small"):  # a click on the picture follows the title's link
             step_link(f"**{number} · {scenario.title.get(lang)}**", step_query(name, lang))
-            picture = cover(name, theme.palette(st.context.theme.type or "light"), lang)
+            picture = cover(name, shell.palette(), lang)
             if picture is not None:
                 st.html(f'<img class="kv-cover" src="{picture.source}" alt="{escape(picture.alt)}">')
         st.markdown(scenario.summary.get(lang))

@@ -18,7 +18,7 @@ from engine.roofline import GPUS, MODELS, read_clock
 from pages.figures.latency import clock_label, latency, latency_alt
 from pages.figures.memory import KINDS, Bars, kind_color, slot_bars, slots_alt, uses
 from pages.figures.staircase import first_lookups, staircase
-from pages.ui import link_state, theme
+from pages.ui import link_state, shell
 from pages.ui.chart import chart
 from pages.ui.metrics_table import metrics_table
 from pages.ui.recorded import pick_scenario
@@ -41,7 +41,7 @@ FIXED: dict[str, object] = {"preemption": "recompute", "batching": "continuous"}
 
 def main() -> None:
     lang = header(PAGE)
-    palette = theme.palette(st.context.theme.type or "light")
+    palette = shell.palette()
     view, fresh = link_state.view(PAGE, NAMES)
     view = {"scenario": DEFAULT, **view}
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):

@@ -16,7 +16,7 @@ from pages.figures.hash_chains import chains_alt, hash_chains
 from pages.figures.marks import block_marks
 from pages.figures.match_ruler import Ruler, match_ruler, ruler_alt
 from pages.figures.radix_tree import radix_tree, tree_alt
-from pages.ui import link_state, theme, tree_by_hand
+from pages.ui import link_state, shell, tree_by_hand
 from pages.ui.chart import chart
 from pages.ui.edge_text import recorded_text
 from pages.ui.legend import legend, tree_entries
@@ -25,6 +25,7 @@ from pages.ui.recorded import pick_scenario
 from pages.ui.shell import ActivePage, header, look
 from pages.ui.stepping import stepper
 from pages.ui.text import Lang, t
+from pages.ui.theme import Palette
 from pages.ui.why import sentences
 from scenarios.prefix_caches import PAGE_SIZES, CacheRun, replay_caches, replayable
 
@@ -55,7 +56,7 @@ def main() -> None:
         mine = view if fresh else kept.get(mode, view)
         controls = tree_by_hand.controls if mode == "tree" else _controls
         chosen = controls(mine, fresh, lang)
-    palette = theme.palette(theme.theme_name(st.context.theme.type), look())
+    palette = shell.palette()
     if mode == "tree":
         shown = tree_by_hand.tree_by_hand(chosen, palette, lang)
     else:
@@ -95,7 +96,7 @@ def _size(name: str, view: Mapping[str, str], sizes: tuple[str, ...], usual: str
 
 
 def _side_by_side(
-    chosen: dict[str, str], view: Mapping[str, str], fresh: bool, palette: theme.Palette, lang: Lang
+    chosen: dict[str, str], view: Mapping[str, str], fresh: bool, palette: Palette, lang: Lang
 ) -> dict[str, str]:
     """Both structures at one step, the rulers and the tables; returns what the link says of them."""
     runs = replay_caches(chosen["scenario"], int(chosen["hash"]))
@@ -147,7 +148,7 @@ def _telling(run: CacheRun) -> int:
     return 0
 
 
-def _chains(run: CacheRun, cursor: int, palette: theme.Palette, lang: Lang) -> None:
+def _chains(run: CacheRun, cursor: int, palette: Palette, lang: Lang) -> None:
     step = run.steps[min(cursor, len(run.steps) - 1)]
     pool, now = step.snapshot.pool, step.index == cursor
     _title(t("prefix.hash", lang, size=run.config.block_size), run, step.index, cursor, lang)
@@ -170,7 +171,7 @@ def _chains(run: CacheRun, cursor: int, palette: theme.Palette, lang: Lang) -> N
     )
 
 
-def _tree(run: CacheRun, cursor: int, palette: theme.Palette, lang: Lang) -> None:
+def _tree(run: CacheRun, cursor: int, palette: Palette, lang: Lang) -> None:
     step = run.steps[min(cursor, len(run.steps) - 1)]
     view = step.snapshot.radix
     assert view is not None  # a run over the radix cache

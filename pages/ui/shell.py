@@ -53,8 +53,8 @@ _PROJECTOR_CSS = "<style>html{font-size:18px!important}.kv-note,.kv-words,.kv-te
 def shell(active: ActivePage) -> Lang:
     """Page settings, styles and the language of this visitor. Call first on every page."""
     st.set_page_config(page_title="kvscope", page_icon="🟦", layout="wide", initial_sidebar_state="collapsed")
-    palette = theme.palette(theme.theme_name(st.context.theme.type))
-    st.html(_CSS.replace("ACCENT", palette.accent).replace("MUTED", palette.muted).replace("TEXT", palette.text))
+    colours = palette()
+    st.html(_CSS.replace("ACCENT", colours.accent).replace("MUTED", colours.muted).replace("TEXT", colours.text))
     if look() == "projector" and active != "step":  # the step page gives its room to the stage, which has its own type
         st.html(_PROJECTOR_CSS)
     return language()
@@ -77,6 +77,11 @@ def look() -> Look:
         asked = st.query_params.get("look")
         state["look"] = asked if asked in LOOKS else LOOKS[0]
     return cast(Look, state["look"])
+
+
+def palette() -> theme.Palette:
+    """The colours and sizes of this visit: light or dark as the browser has it, for a desk or a projector."""
+    return theme.palette(theme.theme_name(st.context.theme.type), look())
 
 
 def look_in_link() -> str:
