@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import streamlit as st
@@ -172,9 +172,13 @@ def _targets(sides: tuple[Contender, Contender], lang: Lang) -> Targets | None:
                 step = longest / 50
                 asked[f"{name}_ms"] = step * st.select_slider(
                     t(f"memory.{name}", lang), range(1, 61), 25, key=f"memory-{name}", width=320,
-                    format_func=lambda ticks, step=step: t("figure.ms", lang, ms=number(ticks * step)),
+                    format_func=partial(_milliseconds, lang, step),
                 )  # fmt: skip
     return Targets(**asked) if asked else None
+
+
+def _milliseconds(lang: Lang, step: float, ticks: int) -> str:
+    return t("figure.ms", lang, ms=number(ticks * step))
 
 
 if __name__ == "__main__":
