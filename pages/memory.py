@@ -172,12 +172,12 @@ def _targets(sides: tuple[Contender, Contender], lang: Lang) -> Targets | None:
                 step = longest / 50
                 asked[f"{name}_ms"] = step * st.select_slider(
                     t(f"memory.{name}", lang), range(1, 61), 25, key=f"memory-{name}", width=320,
-                    format_func=partial(_milliseconds, step, lang),
+                    format_func=partial(_milliseconds, lang, step),
                 )  # fmt: skip
     return Targets(**asked) if asked else None
 
 
-def _milliseconds(step: float, lang: Lang, ticks: int) -> str:
+def _milliseconds(lang: Lang, step: float, ticks: int) -> str:
     return t("figure.ms", lang, ms=number(ticks * step))
 
 

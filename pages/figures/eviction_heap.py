@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.events import Event
@@ -46,8 +46,14 @@ def heap_state(view: RadixView, events: Iterable[Event]) -> HeapState:
     return state
 
 
-def eviction_heap(state: HeapState, selection: Selection | None, palette: Palette, lang: Lang) -> Figure:
-    """Traces, in this order: links, nodes, node ids, cells, cell keys, words."""
+def eviction_heap(
+    state: HeapState, selection: Selection | None, palette: Palette, lang: Lang, cards: Mapping[int, str] | None = None
+) -> Figure:
+    """Traces, in this order: links, nodes, node ids, cells, cell keys, words.
+
+    `cards` are the hover cards of nodes still in the tree.
+    """
+    cards = cards or {}
     entries = [*state.array, *state.pushed]
     shown = state.array[:SHOWN]
     turn = {node: place + 1 for place, node in enumerate(state.popped)}
@@ -62,7 +68,7 @@ def eviction_heap(state: HeapState, selection: Selection | None, palette: Palett
         cells.add(
             place + 0.05, floor + ARRAY_GAP, 0.9, ARRAY_SHARE * floor, fill,
             line=palette.hit if node == chosen else fill, line_width=3 if node == chosen else 1,
-            ref=node_ref(node), hover=_hover(node, key, turn, lang),
+            ref=node_ref(node), hover=_hover(node, key, turn, lang, cards),
         )  # fmt: skip
         word = f"{turn[node]}." if node in turn else f"↑{_text(key)}" if place >= len(state.array) else _text(key)
         keys.add(place + 0.5, floor + ARRAY_GAP + ARRAY_SHARE * floor / 2, word, ink)
@@ -83,7 +89,7 @@ def eviction_heap(state: HeapState, selection: Selection | None, palette: Palett
     return {
         "data": [
             lines("links", xs, ys, palette.muted, width=1.5),
-            _nodes(shown, columns, turn, palette, lang),
+            _nodes(shown, columns, turn, palette, lang, cards),
             ids.trace(),
             cells.trace(),
             keys.trace(),
@@ -126,7 +132,14 @@ def _colors(node: int, pushed: bool, turn: dict[int, int], first: bool, palette:
     return palette.cached, palette.on_cached
 
 
-def _nodes(shown: Sequence[HeapEntry], columns: int, turn: dict[int, int], palette: Palette, lang: Lang) -> Trace:
+def _nodes(
+    shown: Sequence[HeapEntry],
+    columns: int,
+    turn: dict[int, int],
+    palette: Palette,
+    lang: Lang,
+    cards: Mapping[int, str],
+) -> Trace:
     seats = [_seat(place, columns) for place in range(len(shown))]
     fills = [_colors(node, False, turn, place == 0 and not turn, palette)[0] for place, (node, _) in enumerate(shown)]
     return {
@@ -141,7 +154,7 @@ def _nodes(shown: Sequence[HeapEntry], columns: int, turn: dict[int, int], palet
             "line": {"color": palette.card, "width": 1},
         },
         "customdata": [node_ref(node) for node, _ in shown],
-        "hovertext": [_hover(node, key, turn, lang) for node, key in shown],
+        "hovertext": [_hover(node, key, turn, lang, cards) for node, key in shown],
         "hovertemplate": "%{hovertext}<extra></extra>",
         "cliponaxis": False,
     }
@@ -151,6 +164,7 @@ def _text(key: EvictKey) -> str:
     return "·".join(map(str, key)) if isinstance(key, tuple) else str(key)
 
 
-def _hover(node: int, key: EvictKey, turn: dict[int, int], lang: Lang) -> str:
+def _hover(node: int, key: EvictKey, turn: dict[int, int], lang: Lang, cards: Mapping[int, str]) -> str:
     name = "hover.heap_popped" if node in turn else "hover.heap_leaf"
-    return t(name, lang, node=node, rank=_text(key), turn=turn.get(node, 0))
+    told = t(name, lang, node=node, rank=_text(key), turn=turn.get(node, 0))
+    return f"{told}<br>{cards[node]}" if node in cards else told

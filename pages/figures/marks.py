@@ -75,11 +75,14 @@ def block_state(snapshot: Snapshot, block: int) -> BlockState:
 
 
 def selected_blocks(selection: Selection | None, snapshot: Snapshot) -> frozenset[int] | None:
-    """Blocks that stay bright; None when nothing is selected or the selected request has no blocks."""
+    """Blocks that stay bright; None when nothing is selected or what is selected has no blocks."""
     if selection is None:
         return None
     if selection.kind == "block":
         return frozenset({int(selection.id)})
+    if selection.kind == "node":
+        nodes = snapshot.radix if snapshot.radix is not None else ()
+        return next((frozenset(map(int, node.pages)) for node in nodes if node.id == selection.id), None) or None
     table = next((view.block_table for view in snapshot.requests if view.id == selection.id), ())
     return frozenset(table) or None
 

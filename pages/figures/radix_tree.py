@@ -200,7 +200,8 @@ def _nodes(
         ring = palette.new if node.id in new else palette.evicted if node.id in cut else palette.card
         rings.append(ring)
         widths.append(3 if node.id in new | cut else 1.5)
-        hovers.append(_hover(view, item, node.id in cut, lang, label))
+        card = node_card(view, node, lang, label)
+        hovers.append(card + ("<br>" + t("hover.tree_cut", lang) if node.id in cut else ""))
     return {
         "type": "scatter",
         "mode": "markers",
@@ -231,9 +232,9 @@ def _fill(node: NodeView, depth: int, palette: Palette) -> str:
     return palette.used if node.lock_ref else palette.cached
 
 
-def _hover(view: RadixView, item: Placed, cut: bool, lang: Lang, label: Labeller) -> str:
-    node = item.node
-    if not item.depth:
+def node_card(view: RadixView, node: NodeView, lang: Lang, label: Labeller) -> str:
+    """The hover card of a node, the same in every figure."""
+    if node is view.root:
         return t("hover.tree_root", lang, evictable=view.evictable, protected=view.protected)
     text = label(node.tokens)
     return t(
@@ -248,4 +249,4 @@ def _hover(view: RadixView, item: Placed, cut: bool, lang: Lang, label: Labeller
         hits=node.hit_count,
         pages=len(node.pages),
         state=t("state.evictable" if node.evictable else "state.protected" if node.lock_ref else "state.inner", lang),
-    ) + ("<br>" + t("hover.tree_cut", lang) if cut else "")
+    )

@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from pages.figures.primitives import Figure
+from pages.ui.shell import palette
 
 _CONFIG = {"displayModeBar": False, "responsive": True}
 
@@ -24,5 +25,6 @@ class _Ready(go.Figure):  # type: ignore[misc]
 
 
 def chart(figure: Figure, height: int, key: str, alt: str) -> None:
-    """Draws `figure`; `alt` says it in words. `key` stays the same from step to step."""
+    """Draws `figure`; `alt` says it in words. `key` stays the same from step to step. A projector's is higher."""
+    height = round(height * palette().scale)
     st.plotly_chart(_Ready(figure), height=height, key=key, alt=alt, theme=None, config=_CONFIG)

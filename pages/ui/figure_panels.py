@@ -18,7 +18,7 @@ from pages.figures.hash_chains import chains_alt, hash_chains
 from pages.figures.latency import clock_label, latency, latency_alt
 from pages.figures.marks import GLYPHS, MarkKind, Marks
 from pages.figures.pool import pool, ring_color
-from pages.figures.radix_tree import radix_tree, tree_alt
+from pages.figures.radix_tree import node_card, radix_tree, tree_alt
 from pages.figures.schedule import schedule
 from pages.ui import panels
 from pages.ui.scene import Scene
@@ -122,9 +122,11 @@ def heap_panel(scene: Scene) -> Json:
         raise ValueError("no radix tree in this snapshot")
     state = heap_state(view, _events(scene))
     words = heap_words(state, lang)
+    held = {node for node, _ in [*state.array, *state.pushed]}
+    cards = {node.id: node_card(view, node, lang, scene.label) for node in view if node.id in held}
     return {
         "sub": words,
-        "figure": eviction_heap(state, scene.selection, scene.palette, lang),
+        "figure": eviction_heap(state, scene.selection, scene.palette, lang, cards),
         "alt": words,
         "legend": [],
     }

@@ -180,6 +180,20 @@ def test_type_is_larger_for_a_projector_in_every_figure(cache: Cache) -> None:
         go.Figure(projector[name]["figure"])
 
 
+def test_a_selected_node_keeps_its_pages_bright() -> None:
+    config = EngineConfig(cache="radix", num_blocks=40, block_size=4, max_num_batched_tokens=64, max_num_seqs=4)
+    run = Run(config, [spec(name, 30, 6, at=4 * place, shared=20) for place, name in enumerate("ABC")])
+    view = run.steps[10].snapshot.radix
+    assert view is not None
+    node = next(each for each in view if len(each.pages))
+    figure = parts(scene(run, 10, Selection("node", node.id)), ["pool"])["pool"]["figure"]
+    cells = next(item for item in figure["data"] if item["name"] == "cells")
+    bright = {
+        data[0] for data, opacity in zip(cells["customdata"], cells["marker"]["opacity"], strict=True) if opacity == 1
+    }
+    assert bright == {f"block:{page}" for page in map(int, node.pages)}
+
+
 def test_the_radix_cache_shows_its_tree_and_heap_instead_of_hash_chains() -> None:
     config = EngineConfig(cache="radix", num_blocks=40, block_size=4, max_num_batched_tokens=64, max_num_seqs=4)
     run = Run(config, [spec(name, 30, 6, at=4 * place, shared=20) for place, name in enumerate("ABCDE")])
@@ -196,6 +210,12 @@ def test_the_radix_cache_shows_its_tree_and_heap_instead_of_hash_chains() -> Non
         new = {f"node:{event.node}" for event in step.events if isinstance(event, NodeInserted)}
         assert new <= set(parts(scene(run, step.index), ())["head"]["moved"])
     assert any(ref.startswith("node:") for ref in parts(scene(run, 0), ())["head"]["moved"])
+    heap = next(item for item in shown["heap"]["figure"]["data"] if item["name"] == "nodes")
+    tree = next(item for item in shown["tree"]["figure"]["data"] if item["name"] == "nodes")
+    held = dict(zip(tree["customdata"], tree["hovertext"], strict=True))
+    assert heap["customdata"]
+    for ref, hover in zip(heap["customdata"], heap["hovertext"], strict=True):
+        assert ref not in held or hover.endswith(held[ref]), "the same card in both diagrams"
     labels = next(item for item in shown["tree"]["figure"]["data"] if item["name"] == "labels")
     assert len(labels["text"]) > 5
 
