@@ -49,7 +49,7 @@ class SnapshotTaker:
         self._blocks = History(_record(block) for block in kv.pool.blocks)
         kv.pool.changed.clear()
         self._settled: History[RequestView] = History()
-        self._tables: dict[str, _Table] = {}
+        self._tables: dict[str, tuple[int, ...]] = {}
         self._leaving: list[str] = []  # over, but still shown with what the step computed for them
         self._running: tuple[str, ...] = ()
         self._waiting: tuple[str, ...] = ()
@@ -66,6 +66,8 @@ class SnapshotTaker:
         # Blocks are handed out while scheduling; in the commit a radix tree puts its own in place of duplicates.
         if in_flight or isinstance(self._kv, RadixPages):
             self._note_tables(self._scheduler.running)
+            if self._kv.changed_tables is not None:
+                self._kv.changed_tables.clear()
         views = RequestViews(self._settled.now(), self._batch(plan))
         pool = self._pool(views)
         budgets = self._budgets(plan, pool)
@@ -115,7 +117,7 @@ class SnapshotTaker:
             priority=request.spec.priority,
             preemptions=request.num_preemptions,
             cached_tokens=request.num_cached_tokens,
-            block_table=self._tables[request.id].ids,
+            block_table=self._tables[request.id],
             scheduled=plan.tokens.get(request.id, 0),
             work=plan.work.get(request.id),
             finish_reason=request.finish_reason,
@@ -131,28 +133,20 @@ class SnapshotTaker:
             arrivals=array("i", [request.arrival for request in running]),
             computed=array("i", [request.num_computed_tokens for request in running]),
             known=array("i", [len(request.token_ids) for request in running]),
-            tables=tuple([self._tables[request.id].ids for request in running]),
+            tables=tuple([self._tables[request.id] for request in running]),
             tokens=plan.tokens,
             work=plan.work,
             wait_reasons=plan.wait_reasons,
         )
 
     def _note_tables(self, requests: Sequence[Request]) -> None:
-        """Keeps the ids of each block table: the same tuple until the table is another.
-
-        A table grows at its end, where copy-on-write takes place too; only a radix tree puts blocks into its middle.
-        """
-        tables, block_table = self._tables, self._kv.block_table
-        anywhere = isinstance(self._kv, RadixPages)
+        """Keeps the ids of each block table: the same tuple until the table is another."""
+        tables, changed = self._tables, self._kv.changed_tables
         for request in requests:
-            blocks, known = block_table(request.id), tables.get(request.id)
-            if (
-                anywhere or known is None or known.table is not blocks or len(known.ids) != len(blocks)
-                or (blocks and known.last is not blocks[-1])
-            ):  # fmt: skip
-                ids = tuple([block.id for block in blocks])
-                last = blocks[-1] if blocks else None
-                tables[request.id] = _Table(blocks, last, ids if known is None else _same(known.ids, ids))
+            name = request.id
+            if name not in tables or changed is None or name in changed:
+                ids = tuple([block.id for block in self._kv.block_table(name)])
+                tables[name] = _same(tables.get(name, ids), ids)
 
     def _budgets(self, plan: Plan, pool: PoolView) -> Budgets:
         binding = None
@@ -165,14 +159,6 @@ class SnapshotTaker:
             sequences=Budget(len(self._running), self._config.max_num_seqs),
             binding=binding,
         )
-
-
-class _Table(NamedTuple):
-    """A request's block table as it was looked at last: the list itself, its last block then, and the ids."""
-
-    table: list[Block]
-    last: Block | None
-    ids: tuple[int, ...]
 
 
 def _record(block: Block) -> BlockRecord:

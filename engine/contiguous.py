@@ -58,6 +58,10 @@ class Contiguous:
         self.pool = BlockPool(config.num_blocks, enable_caching=False, log=log)
         self._tables: dict[str, list[Block]] = {}
 
+    @property
+    def changed_tables(self) -> None:
+        """Any table may have changed."""
+
     def block_table(self, request_id: str) -> list[Block]:
         return self._tables.get(request_id, [])
 

@@ -87,6 +87,11 @@ class KVManager(Protocol):
     @property
     def pool(self) -> Pool: ...
 
+    @property
+    def changed_tables(self) -> set[str] | None:
+        """Requests whose block table took a turn since somebody cleared the set; None: any may have."""
+        ...
+
     def note_tokens(self, request: Request) -> None: ...
 
     def peak_blocks(self, spec: RequestSpec) -> int:
@@ -133,6 +138,7 @@ class HashBlocks:
         self.pool = BlockPool(config.num_blocks, config.enable_prefix_caching, log)
         self.chain = KeyChain(config.block_size, namespace)
         self._tables: dict[str, list[Block]] = {}
+        self.changed_tables: set[str] = set()
         self._published: dict[str, int] = {}  # request id → how many blocks of its table carry their hash
         self._copies: dict[str, BlockCopied] = {}  # request id → the copy that must come before this step's writes
 
@@ -208,6 +214,7 @@ class HashBlocks:
             return Shortage(need, self.pool.num_free)
         if tail is not None:
             self._copy_on_write(request, table, tail, computed)
+        self.changed_tables.add(request.id)
         table = self._tables.setdefault(request.id, [])
         if hit.blocks:
             self.pool.touch(hit.blocks, request.id)
@@ -226,6 +233,7 @@ class HashBlocks:
     def free(self, request: Request, cause: FreeCause) -> None:
         """Gives the request's blocks back, last block first, so that a chain's tail is reused before its head."""
         table = self._tables.pop(request.id, [])
+        self.changed_tables.add(request.id)
         self._published.pop(request.id, None)
         self._copies.pop(request.id, None)
         self.pool.free(table[::-1], request.id, cause)
@@ -248,6 +256,7 @@ class HashBlocks:
         table = self._tables[parent.id][: self._blocks_for(parent.num_computed_tokens)]
         self.pool.share(table)
         self._tables[child.id] = table
+        self.changed_tables.add(child.id)
         self._published[child.id] = self._published.get(parent.id, 0)
         return table
 

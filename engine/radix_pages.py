@@ -81,6 +81,10 @@ class RadixPages:
         self._rows: dict[str, RadixRow] = {}
         self._tables: dict[str, _Table] = {}
 
+    @property
+    def changed_tables(self) -> None:
+        """Any table may have changed."""
+
     def block_table(self, request_id: str) -> list[Block]:
         """Read off the row at any time, so that no table ever names a page after its row has let go of it."""
         row = self._rows.get(request_id)
