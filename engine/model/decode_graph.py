@@ -3,8 +3,8 @@
 A decode step is hundreds of small launches, and the host that issues them is slower than the GPU. A graph replays them
 all at once, but with the very addresses, grids and numbers it was captured with. So a step is padded to a bucket: a
 number of rows and a context length, both of which its launches are made for, and its inputs are copied into buffers
-that stay where they are (as in vLLM 0.33 `CUDAGraphWrapper` and its batch-size buckets). On a CPU the same function over
-the same buffers simply runs, which is how it is tested.
+that stay where they are (as in vLLM 0.33 `CUDAGraphWrapper` and its batch-size buckets). On a CPU the same function
+over the same buffers simply runs, which is how it is tested.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def wants_graphs(device: torch.device) -> bool:
 
 
 class DecodeGraphs:
-    """A model's decode steps over one cache, by bucket. Every other step, and all of them once one has failed, run plain.
+    """A model's decode steps over one cache, by bucket. Every other step runs plain, and all do once one has failed.
 
     A new graph serves only after its first replay gave the plain step's logits.
     """
@@ -131,7 +131,7 @@ class DecodeGraphs:
         allowed = _AGREES.get(self._model.dtype, _HALF_AGREES) * float(want.abs().max())
         off = float((graph.step.logits[: meta.num_seqs] - want).abs().max())
         if not off <= allowed:
-            raise RuntimeError(f"its replay is off by {off:.3g} from the plain step's logits, {allowed:.3g} are allowed")
+            raise RuntimeError(f"a replay's logits are off by {off:.3g}, and {allowed:.3g} are allowed")
 
 
 def bucket(length: int, step: int) -> int:
@@ -225,7 +225,7 @@ class _CudaCapture:
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._pool = torch.cuda.graph_pool_handle()
-        self._stream = torch.cuda.Stream(device)
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def __call__(self, compute: Callable[[], None]) -> Callable[[], None]:
         with torch.cuda.device(self._device):
