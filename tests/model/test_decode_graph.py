@@ -13,7 +13,9 @@ from engine.model import decode_graph
 from engine.model.decode_graph import DecodeGraphs, bucket, wants_graphs
 from engine.model.llama import KVCache, LlamaModel, Observer
 from engine.model.load import LoadedModel
-from kernels.metadata import AttentionMetadata
+from kernels.launch import Launch
+from kernels.metadata import AttentionMetadata, ScoreRule, Semantics
+from kernels.tiling import Tiling
 from tests.model import replayed
 from tests.model.paged import PagedRun
 
@@ -171,6 +173,44 @@ def test_a_step_of_padding_alone_leaves_the_cache_and_gives_numbers(toy: LoadedM
     assert run.cache.key.isnan().all() and run.cache.value.isnan().all()
     assert torch.isfinite(step.logits).all()
     assert torch.equal(step.seen(4)[3], torch.zeros(4, 4, 32))
+
+
+def test_a_bucket_has_one_launch(toy: LoadedModel) -> None:
+    """What Triton's kernels are launched with stays the same, whatever batch the buffers hold."""
+    compiled = pytest.importorskip("kernels.paged_attention", reason="triton has wheels for Linux only")
+    run = PagedRun(toy.model, 4, 70)
+    query, rule = torch.zeros(4, 4, 32), ScoreRule(toy.spec.scale)
+    output, seen = torch.zeros_like(query), []
+    tiling = Tiling(tile=16, split=32)
+    step = decode_graph._StaticStep(toy.model, run.cache, 4, 128, None)
+    for lengths in ([1], [70, 3], [64, 65, 70, 1]):
+        step.fill(torch.zeros(len(lengths), dtype=torch.int64), torch.tensor(lengths) - 1, decode_meta(run, lengths))
+        launches = compiled.launches(query, run.cache.layers[0], step._meta, rule, output, chosen=tiling)
+        seen.append([(launch.grid, launch.options, constants(launch, output)) for launch in launches])
+    assert seen[0] == seen[1] == seen[2]
+    assert [grid for grid, _, _ in seen[0]] == [(4 // 8 + 4, 2, 4), (4, 4)]
+
+
+def constants(launch: Launch, output: Tensor) -> dict[str, object]:
+    """Numbers, and addresses; but not of what a launch allocates for itself, which a graph has in its own pool."""
+    return {
+        name: value.data_ptr() if isinstance(value, Tensor) else value
+        for name, value in launch.arguments.items()
+        if value is output or not name.startswith(("output", "lse", "partial"))
+    }
+
+
+def decode_meta(run: PagedRun, lengths: list[int]) -> AttentionMetadata:
+    return AttentionMetadata(
+        query_start_loc=torch.arange(len(lengths) + 1, dtype=torch.int32),
+        seq_lens=torch.tensor(lengths, dtype=torch.int32),
+        block_table=torch.tensor(run.tables[: len(lengths)], dtype=torch.int32),
+        slot_mapping=torch.arange(len(lengths)),
+        block_size=run.block_size,
+        max_query_len=1,
+        max_seq_len=max(lengths),
+        semantics=(Semantics.DECODE,) * len(lengths),
+    )
 
 
 def test_the_least_recently_used_graph_goes_first(start: Start) -> None:
