@@ -43,6 +43,9 @@ def run(runner: ModelRunner) -> list[Step]:
         steps.append(engine.step())
         assert_laws(steps[-1])
         assert steps[-1].is_idle or steps[-1].laws[9].checked
+        for row in steps[-1].kernel.rows if steps[-1].kernel else ():
+            assert row.attention_mass.shape[1] == -(-row.context_len // 8)
+            assert abs(row.attention_mass.sum(axis=1) - 1).max() <= 1e-5
     assert any(isinstance(event, Preempted) for step in steps for event in step.events)
     for spec in specs():
         assert_same_text("toy", spec.prompt, output(engine, spec.id))

@@ -175,6 +175,19 @@ def test_a_step_of_padding_alone_leaves_the_cache_and_gives_numbers(toy: LoadedM
     assert torch.equal(step.seen(4)[3], torch.zeros(4, 4, 32))
 
 
+def test_padding_attends_to_nothing(toy: LoadedModel) -> None:
+    run = PagedRun(toy.model, 3, 16)
+    step = decode_graph._StaticStep(toy.model, run.cache, 4, 16, 1)
+    for lengths in ([1, 1, 1], [1]):  # the second leaves two rows to be forgotten
+        step.fill(
+            torch.tensor([5] * len(lengths)), torch.zeros(len(lengths), dtype=torch.int64), decode_meta(run, lengths)
+        )
+        step.compute()
+        output = step.seen(4)[3]
+        assert output[: len(lengths)].abs().sum(dim=(1, 2)).all()
+        assert torch.equal(output[len(lengths) :], torch.zeros(4 - len(lengths), 4, 32))
+
+
 def test_a_bucket_has_one_launch(toy: LoadedModel) -> None:
     """What Triton's kernels are launched with stays the same, whatever batch the buffers hold."""
     compiled = pytest.importorskip("kernels.paged_attention", reason="triton has wheels for Linux only")
@@ -205,7 +218,12 @@ def decode_meta(run: PagedRun, lengths: list[int]) -> AttentionMetadata:
         query_start_loc=torch.arange(len(lengths) + 1, dtype=torch.int32),
         seq_lens=torch.tensor(lengths, dtype=torch.int32),
         block_table=torch.tensor(run.tables[: len(lengths)], dtype=torch.int32),
-        slot_mapping=torch.arange(len(lengths)),
+        slot_mapping=torch.tensor(
+            [
+                run.tables[row][(length - 1) // run.block_size] * run.block_size + (length - 1) % run.block_size
+                for row, length in enumerate(lengths)
+            ]
+        ),
         block_size=run.block_size,
         max_query_len=1,
         max_seq_len=max(lengths),
