@@ -13,6 +13,7 @@ import logging
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from threading import Lock
 
 import torch
 from torch import Tensor
@@ -30,6 +31,7 @@ _AGREES = {torch.float32: 1e-3, torch.float64: 1e-3}
 _HALF_AGREES = 3e-2
 
 _LOG = logging.getLogger("kvscope")
+_CAPTURING = Lock()  # a process may capture one graph at a time, and each session has a thread
 
 # Takes a function without arguments or result, returns one that does the same again.
 Capture = Callable[[Callable[[], None]], Callable[[], None]]
@@ -228,15 +230,22 @@ class _CudaCapture:
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def __call__(self, compute: Callable[[], None]) -> Callable[[], None]:
-        with torch.cuda.device(self._device):
-            self._stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(self._stream):
-                for _ in range(WARM_UPS):
-                    compute()
-            torch.cuda.current_stream().wait_stream(self._stream)
-            graph = torch.cuda.CUDAGraph()
-            # Other threads (another visitor's session) may use the GPU meanwhile: only this one's calls are restricted.
-            with torch.cuda.graph(graph, self._pool, self._stream, capture_error_mode="thread_local"):
+        with _CAPTURING, torch.cuda.device(self._device):
+            outside = torch.cuda.current_stream()
+            try:
+                return self._captured(compute, outside)
+            finally:
+                torch.cuda.set_stream(outside)  # `torch.cuda.graph` does not come back to it from a failure
+
+    def _captured(self, compute: Callable[[], None], outside: torch.cuda.Stream) -> Callable[[], None]:
+        self._stream.wait_stream(outside)
+        with torch.cuda.stream(self._stream):
+            for _ in range(WARM_UPS):
                 compute()
+        outside.wait_stream(self._stream)
+        graph = torch.cuda.CUDAGraph()
+        # Other threads (another visitor's session) may use the GPU meanwhile: only this one's calls are restricted.
+        with torch.cuda.graph(graph, self._pool, self._stream, capture_error_mode="thread_local"):
+            compute()
         replay: Callable[[], None] = graph.replay
         return replay

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -321,3 +324,62 @@ def test_graphs_are_for_those_who_ask_on_a_gpu(monkeypatch: pytest.MonkeyPatch) 
     assert not wants_graphs(torch.device("cpu"))
     monkeypatch.delenv("KVSCOPE_CUDA_GRAPHS")
     assert not wants_graphs(torch.device("cuda"))
+
+
+class FakeCuda:
+    """The few things a capture asks of torch.cuda, each noted; a graph's replay computes again."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self.log: list[str] = []
+        self.current: object = self
+        self.fails = fails
+
+    def wait_stream(self, other: object) -> None:
+        self.log.append("wait")
+
+    @contextmanager
+    def inside(self, what: str) -> Iterator[None]:
+        self.log.append(f"in {what}")
+        yield
+        self.log.append(f"out of {what}")
+
+    def graph(self, *args: object, **kwargs: object) -> AbstractContextManager[None]:
+        self.graph_arguments = signature.bind(*args, **kwargs).arguments
+        self.current = "side"
+        if self.fails:
+            raise RuntimeError("operation not permitted when stream is capturing")
+        return self.inside("graph")
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name, value in {
+            "graph_pool_handle": lambda: (0, 1), "Stream": lambda _: self, "device": lambda _: self.inside("device"),
+            "current_stream": lambda: self, "set_stream": lambda stream: setattr(self, "current", stream),
+            "stream": lambda _: self.inside("side stream"), "graph": self.graph,
+            "CUDAGraph": lambda: SimpleNamespace(replay=lambda: self.log.append("replay")),
+        }.items():  # fmt: skip
+            monkeypatch.setattr(torch.cuda, name, value)
+
+
+signature = inspect.signature(torch.cuda.graph)
+
+
+def test_warm_ups_come_before_the_capture(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda = FakeCuda()
+    cuda.install(monkeypatch)
+    replay = decode_graph._CudaCapture(torch.device("cuda"))(lambda: cuda.log.append("compute"))
+    replay()
+    warm_ups = ["in side stream", "compute", "compute", "out of side stream"]
+    captured = ["in graph", "compute", "out of graph"]
+    assert cuda.log == ["in device", "wait", *warm_ups, "wait", *captured, "out of device", "replay"]
+    assert cuda.graph_arguments["pool"] == (0, 1)
+    assert cuda.graph_arguments["stream"] is cuda
+    assert cuda.graph_arguments["capture_error_mode"] == "thread_local"
+
+
+def test_a_failed_capture_comes_back_to_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda = FakeCuda(fails=True)
+    cuda.install(monkeypatch)
+    with pytest.raises(RuntimeError, match="capturing"):
+        decode_graph._CudaCapture(torch.device("cuda"))(lambda: None)
+    assert cuda.current is cuda
+    assert not decode_graph._CAPTURING.locked()
