@@ -138,12 +138,21 @@ class SnapshotTaker:
         )
 
     def _note_tables(self, requests: Sequence[Request]) -> None:
-        """Keeps the ids of each block table: the same tuple until the table is another."""
+        """Keeps the ids of each block table: the same tuple until the table is another.
+
+        A table grows at its end, where copy-on-write takes place too; only a radix tree puts blocks into its middle.
+        """
         tables, block_table = self._tables, self._kv.block_table
+        anywhere = isinstance(self._kv, RadixPages)
         for request in requests:
             blocks, known = block_table(request.id), tables.get(request.id)
-            if known is None or known.blocks != blocks:
-                tables[request.id] = _Table(blocks.copy(), tuple([block.id for block in blocks]))
+            if (
+                anywhere or known is None or known.table is not blocks or len(known.ids) != len(blocks)
+                or (blocks and known.last is not blocks[-1])
+            ):  # fmt: skip
+                ids = tuple([block.id for block in blocks])
+                last = blocks[-1] if blocks else None
+                tables[request.id] = _Table(blocks, last, ids if known is None else _same(known.ids, ids))
 
     def _budgets(self, plan: Plan, pool: PoolView) -> Budgets:
         binding = None
@@ -159,7 +168,10 @@ class SnapshotTaker:
 
 
 class _Table(NamedTuple):
-    blocks: list[Block]
+    """A request's block table as it was looked at last: the list itself, its last block then, and the ids."""
+
+    table: list[Block]
+    last: Block | None
     ids: tuple[int, ...]
 
 

@@ -118,23 +118,28 @@ class Scheduler:
         A finished request's blocks are free from here on, that is for the next step's schedule.
         """
         finished = []
-        for request in [each for each in self.running if each.id in plan.tokens or each.id in sampled]:
+        log, kv, tokens, work = self.log, self.kv, plan.tokens, plan.work
+        for request in self.running:
+            name = request.id
+            token = sampled.get(name)
+            if token is None and name not in tokens:
+                continue
             if request.num_computed_tokens > request.high_water:
                 request.high_water = request.num_computed_tokens
-            token = sampled.get(request.id)
             if token is None:
-                self.kv.store(request)
+                kv.store(request)
                 continue
-            if self.log is not None:
-                self.log.append(TokenSampled(request.id, token, request.num_tokens, request.id in scripted))
-            request.token_ids.append(token)
-            self.kv.note_tokens(request)
+            known = request.token_ids
+            if log is not None:
+                log.append(TokenSampled(name, token, len(known), name in scripted))
+            known.append(token)
+            kv.note_tokens(request)
             reason = self._end(request, token)
             if reason is not None:
                 self._finish(request, reason)
                 finished.append(request)
-            elif plan.work.get(request.id) != "decode":
-                self.kv.store(request)
+            elif work.get(name) != "decode":
+                kv.store(request)
         if finished:
             done = {request.id for request in finished}
             self.running = [request for request in self.running if request.id not in done]

@@ -206,6 +206,7 @@ PANELS: dict[str, tuple[str, str]] = {
     "legend.waits": ("waiting", "等待中"),
     "legend.longest": ("longest", "最长"),
     "legend.waiting": ("waiting", "等待"),
+    "kernel.inside": ("Look inside →", "看内部 →"),
     "kernel.none": ("No kernel ran in this step.", "本步没有内核运行。"),
     "kernel.no_model": ("Scripted run: no model, so no kernel output.", "脚本化运行：没有模型，因此无内核输出。"),
     "kernel.not_in_batch": ("{id} was not in this step's batch.", "{id} 不在本步的批次中。"),

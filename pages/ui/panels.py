@@ -256,6 +256,7 @@ def kernel_words(
             for item in (row.top if row is not None else ())[:5]
         ],
         "footer": _footer(record, lang),
+        "inside": t("kernel.inside", lang) if row is not None else "",
         "within": record is None or record.max_abs_diff is None or record.max_abs_diff <= record.tolerance,
     }
 

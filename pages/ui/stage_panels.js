@@ -126,6 +126,13 @@ async function drawKernel(stage, panel, part) {
   part.footer.forEach((line, index) => {
     make("span", index === 0 ? (part.within ? "kv-good" : "kv-bad") : "", panel.footer).textContent = line;
   });
+  if (part.inside) {
+    const inside = make("button", "kv-inside", panel.footer);
+    inside.type = "button";
+    inside.textContent = part.inside;
+    // The menu's own link: it keeps the visit, and with it the run.
+    inside.addEventListener("click", () => document.querySelector('a[data-testid="stPageLink-NavLink"][href*="kernel?"]')?.click());
+  }
   if (!part.empty) await drawFigure(stage, panel, part);
 }
 

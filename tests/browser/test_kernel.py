@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.server import find_chromium
+from tests.browser.server import find_chromium, wait_for_step
 
 pytestmark = [
     pytest.mark.browser,
@@ -52,3 +52,10 @@ def test_another_layer_keeps_the_player_and_a_fault_is_seen(page: Page, address:
     page.get_by_role("tab", name="What if the table were wrong?").click()
     page.get_by_text("NaN in a slot that is read").click()
     expect(page.get_by_text("The output is NaN")).to_be_visible(timeout=SLOW_MS)
+
+
+def test_from_the_step_page_into_its_launch(page: Page, address: str) -> None:
+    page.goto(f"{address}/?scenario=shared_prefix&model=toy&step=4&select=request:B&lang=en")
+    wait_for_step(page, 3)
+    page.get_by_role("button", name="Look inside").click()
+    expect(page.get_by_text("Step 3, prefill of B", exact=False)).to_be_visible(timeout=SLOW_MS)
