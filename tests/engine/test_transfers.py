@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 from engine import model_runner
 from engine.config import EngineConfig
 from engine.engine import Engine
+from engine.model.decode_graph import DecodeGraphs
 from engine.model_runner import ModelRunner
 from engine.request import RequestSpec, SamplingParams
 from kernels import dispatch
@@ -97,10 +98,13 @@ def _counted(seen: Watch, honest: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def run() -> None:
+def run(with_graphs: bool = False) -> ModelRunner:
     """Prefill, chunks, prefix hits, decode, drawn and greedy tokens, a fork with copy-on-write, preemption."""
     config = EngineConfig(block_size=8, num_blocks=28, max_num_batched_tokens=40, max_num_seqs=8)
-    engine = Engine(config, ModelRunner(loaded("toy"), config))
+    runner = ModelRunner(loaded("toy"), config)
+    if with_graphs:
+        runner.graphs = DecodeGraphs(runner.loaded.model, runner.cache, context_step=32)
+    engine = Engine(config, runner)
     texts = prompts("toy")
     drawn = SamplingParams(temperature=0.8, top_p=0.9, seed=7)
     engine.add(RequestSpec("greedy", texts[0], 12))
@@ -109,6 +113,7 @@ def run() -> None:
     engine.add(RequestSpec("three", texts[2][:11], 12, sampling=drawn, n=3, arrival_step=8))
     while not engine.is_done:
         assert_laws(engine.step())
+    return runner
 
 
 def test_a_step_waits_once(watch: Watch) -> None:
@@ -118,6 +123,14 @@ def test_a_step_waits_once(watch: Watch) -> None:
     assert not {name: count for name, count in found.items() if name in WAITS | SENDS}
     assert found["download"] <= found["calls"]
     assert found["upload"] <= 3 * found["calls"] + 3, "three a step, and one a wave of block copies"
+
+
+def test_a_graph_waits_when_it_is_new(watch: Watch) -> None:
+    """Twice, where its first replay is compared with the plain step."""
+    graphs = run(with_graphs=True).graphs
+    assert graphs is not None and not graphs.failed
+    waits = {name: count for name, count in watch.found.items() if name in WAITS | SENDS}
+    assert waits == {"Tensor.__float__": 2 * len(graphs.buckets)}
 
 
 @pytest.mark.parametrize("name", ["float", "tolist", "cpu", "list index", "mask"])
