@@ -46,6 +46,8 @@ class AttentionLens:
         self._scale = scale
         self._largest_value = 0.0
         self._rows: list[tuple[Request, int, int]] = []
+        self._pending: list[torch.Tensor] = []  # of the last launch, on its device: the largest value, then the two
+        self._compared: list[str] = []  # of each of these requests, |Δ| and mass
         self._seen: dict[str, Request] = {}
         self._shadow: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
         self._content: OrderedDict[bytes, tuple[torch.Tensor, torch.Tensor]] = OrderedDict()
@@ -67,6 +69,7 @@ class AttentionLens:
         """Announces the rows of the coming launch; forgets requests that are over."""
         self._rows = [(request, plan.starts[request.id], plan.tokens[request.id]) for request in requests]
         self.mass, self.diff = {}, {}
+        self._pending, self._compared = [], []
         self._seen.update({request.id: request for request in requests})
         for request_id in [name for name, request in self._seen.items() if request.status.is_over]:
             for store in (self._seen, self._shadow, self._chains):
@@ -85,8 +88,11 @@ class AttentionLens:
         self._chains[child.id] = list(self._chains.get(parent.id, []))
 
     def __call__(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, output: torch.Tensor) -> None:
-        """query, output [T, Hq, D]; key, value [T, Hkv, D], key after rotary embedding."""
-        self._largest_value = max(self._largest_value, float(value.abs().max()))
+        """query, output [T, Hq, D]; key, value [T, Hkv, D], key after rotary embedding.
+
+        Nothing here waits for the device: the results are `pending` until `settle` is given them on the host.
+        """
+        self._pending.append(value.abs().max())
         key, value = (round_trip(rows, self._layout) for rows in (key, value))
         first = 0
         for request, start, length in self._rows:
@@ -95,6 +101,20 @@ class AttentionLens:
             self._keep(request, start, key[rows], value[rows])
             self._compare(request, query[rows], output[rows])
 
+    @property
+    def pending(self) -> Sequence[torch.Tensor]:
+        """What the last launch left on its device; `settle` takes the same on the host."""
+        return self._pending
+
+    def settle(self, results: Sequence[torch.Tensor]) -> None:
+        """`mass` and `diff` of the last launch become readable. `results`: `pending`, on the host, in its order."""
+        if not results:
+            return
+        self._largest_value = max(self._largest_value, float(results[0]))
+        for request_id, diff, mass in zip(self._compared, results[1::2], results[2::2], strict=True):
+            self.diff[request_id] = float(diff)
+            self.mass[request_id] = mass.numpy()
+
     def _compare(self, request: Request, query: torch.Tensor, output: torch.Tensor) -> None:
         shadow = self._shadow.get(request.id)
         if shadow is None:
@@ -102,9 +122,9 @@ class AttentionLens:
             self.mass[request.id] = np.zeros((query.shape[1], 0), dtype=np.float32)
             return
         dense = dense_attention(query, shadow[0], shadow[1], self._scale)
-        self.diff[request.id] = float((dense - output).abs().max())
         mass = attention_mass(query[-1], shadow[0], self._scale, self._block_size)
-        self.mass[request.id] = mass.cpu().numpy()
+        self._pending += [(dense - output).abs().max(), mass]
+        self._compared.append(request.id)
 
     def _keep(self, request: Request, start: int, key: torch.Tensor, value: torch.Tensor) -> None:
         """Extends the request's shadow by this launch's rows; without rows 0..start-1 there is none."""
@@ -112,27 +132,26 @@ class AttentionLens:
         if before is None:
             self._shadow.pop(request.id, None)
             return
-        shadow = (torch.cat([before[0], key]), torch.cat([before[1], value]))
+        shadow = (torch.cat([*before[0], key]), torch.cat([*before[1], value]))
         self._shadow[request.id] = shadow
         self._remember(request, shadow)
 
-    def _rows_before(self, request: Request, start: int) -> tuple[torch.Tensor, torch.Tensor] | None:
+    def _rows_before(self, request: Request, start: int) -> tuple[list[torch.Tensor], list[torch.Tensor]] | None:
+        """Pieces of K and of V that make rows 0..start-1."""
         shadow = self._shadow.get(request.id)
         if start > 0 and (shadow is None or shadow[0].shape[0] != start):
             self._found.add(request.id)
         elif start == 0:
             self._found.discard(request.id)
         if shadow is not None and shadow[0].shape[0] >= start:
-            return shadow[0][:start], shadow[1][:start]
+            return [shadow[0][:start]], [shadow[1][:start]]
         digests = self._chain(request, start)
         blocks = [self._content.get(digest) for digest in digests]
         keys = [block[0] for block in blocks if block is not None]
         values = [block[1] for block in blocks if block is not None]
         if len(keys) < len(blocks) or len(blocks) * self._block_size != start:
             return None
-        if not keys:
-            return _NOTHING
-        return torch.cat(keys), torch.cat(values)
+        return keys, values
 
     def _remember(self, request: Request, shadow: tuple[torch.Tensor, torch.Tensor]) -> None:
         size = self._block_size
@@ -154,6 +173,3 @@ class AttentionLens:
             parent = chain[-1] if chain else b""
             chain.append(hashlib.blake2b(parent + block.tobytes(), digest_size=16).digest())
         return chain[: tokens // size]
-
-
-_NOTHING = (torch.empty(0), torch.empty(0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
@@ -14,12 +14,13 @@ from engine.config import EngineConfig
 from engine.dense_check import AttentionLens
 from engine.kv_dtype import cache_layout
 from engine.kv_manager import KVManager
+from engine.model.decode_graph import DecodeGraphs, wants_graphs
 from engine.model.llama import KVCache
 from engine.model.load import LoadedModel
 from engine.model.spec import LlamaSpec
 from engine.request import Request
 from engine.runner import RunnerOutput, samples
-from engine.sampler import sample, top_candidates
+from engine.sampler import likeliest, sample, top_candidates
 from engine.scheduler import Plan
 from engine.swap import SwapCost, SwapJob
 from engine.timeline import KernelRecord, KernelRow, NextToken
@@ -27,6 +28,7 @@ from kernels.checks import check_values
 from kernels.dispatch import copy_blocks, implementation_name, swap_blocks
 from kernels.layout import KVPool
 from kernels.metadata import AttentionMetadata, Semantics
+from kernels.transfer import download, upload
 
 TOP_CANDIDATES = 5
 
@@ -41,6 +43,7 @@ class ModelRunner:
         self.vocab_size: int | None = spec.vocab_size
         self.device = loaded.model.device
         self.cache = KVCache(cache_layout(spec, config, loaded.model.dtype), self.device)
+        self.graphs = DecodeGraphs(loaded.model, self.cache) if wants_graphs(self.device) else None
         self._host: KVPool | None = None
         self.lens = AttentionLens(
             layer=spec.num_layers // 2 if lens_layer is None else lens_layer,
@@ -48,7 +51,7 @@ class ModelRunner:
             scale=spec.scale,
             tables_may_change=config.cache == "radix",
         )
-        self._logits: dict[str, torch.Tensor] = {}  # of the last step, for those who fork at its token
+        self._logits: dict[str, torch.Tensor] = {}  # of the last step, on its device, for those who fork at its token
 
     def execute(self, requests: Sequence[Request], plan: Plan, kv: KVManager) -> RunnerOutput:
         """One forward pass over the ragged batch; scripted requests run the model too, only their token is given."""
@@ -56,17 +59,25 @@ class ModelRunner:
         meta = build_metadata(requests, plan, tables, self.config.block_size, self.device)
         if self.device.type == "cpu":  # reading values back would stall a GPU; here it is microseconds
             check_values(meta, self.config.num_blocks)
-        ids, positions = _inputs(requests, plan, self.device)
         sampling = [index for index, request in enumerate(requests) if samples(request)]
-        ends = meta.query_start_loc[1:].long() - 1
+        ids, positions, ends = _inputs(requests, plan, sampling, self.device)
         self.lens.begin(requests, plan)
         for wave in copy_waves(plan.copies):
             copy_blocks(self.cache.pool, wave)
-        logits = self.loaded.model.forward(ids, positions, self.cache, meta, ends[sampling], observer=self.lens).cpu()
+        logits = self._forward(ids, positions, meta, ends)
         self._logits = {requests[index].id: row for index, row in zip(sampling, logits, strict=True)}
-        tokens, scripted = self._sample([requests[index] for index in sampling], logits)
-        record = self._record(requests, plan, tables, meta, sampling, logits)
-        return RunnerOutput(tokens, scripted, record, self._texts(requests, tokens))
+        seen = [*top_candidates(logits, TOP_CANDIDATES), *self.lens.pending]
+        tokens, scripted, (ids, shares, *pending) = self._sample([requests[index] for index in sampling], logits, seen)
+        self.lens.settle(pending)
+        top = dict(zip(sampling, self._candidates(ids, shares), strict=True))
+        return RunnerOutput(tokens, scripted, self._record(requests, plan, tables, top), self._texts(requests, tokens))
+
+    def _forward(
+        self, ids: torch.Tensor, positions: torch.Tensor, meta: AttentionMetadata, ends: torch.Tensor
+    ) -> torch.Tensor:
+        if self.graphs is not None:
+            return self.graphs.forward(ids, positions, meta, ends, self.lens)
+        return self.loaded.model.forward(ids, positions, self.cache, meta, ends, observer=self.lens)
 
     @property
     def bytes_per_block(self) -> int:
@@ -100,22 +111,31 @@ class ModelRunner:
         """Copies no KV: children share blocks until one writes. Drawn tokens come from the parent's last logits."""
         for child in children:
             self.lens.fork(parent, child)
-        rows = [self._logits[parent.id]] * len(children) if draw else []
-        tokens, scripted = self._sample(children if draw else [], rows)
+        if not draw:
+            return RunnerOutput({}, text=self._texts(children, {}))
+        tokens, scripted, _ = self._sample(children, self._logits[parent.id].expand(len(children), -1))
         return RunnerOutput(tokens, scripted, text=self._texts(children, tokens))
 
     def _sample(
-        self, requests: Sequence[Request], logits: Iterable[torch.Tensor]
-    ) -> tuple[dict[str, int], frozenset[str]]:
-        tokens, scripted = {}, set()
-        for request, row in zip(requests, logits, strict=True):
-            script = request.spec.output
+        self, requests: Sequence[Request], logits: torch.Tensor, more: Sequence[torch.Tensor] = ()
+    ) -> tuple[dict[str, int], frozenset[str], list[torch.Tensor]]:
+        """Tokens, who has them from a script, and `more` on the host: all of it comes down in one transfer.
+
+        Greedy tokens are chosen where the logits lie; a whole row comes down only for whom a token is drawn.
+        """
+        drawing = [request.spec.output is None and request.spec.sampling.temperature > 0 for request in requests]
+        rows = [row for row, draws in zip(logits, drawing, strict=True) if draws]
+        greedy, *down = download([likeliest(logits), *rows, *more])
+        tokens, scripted, drawn = {}, set(), iter(down[: len(rows)])
+        for request, token, draws in zip(requests, greedy.tolist(), drawing, strict=True):
+            script, sampling = request.spec.output, request.spec.sampling
             if script is not None:
-                tokens[request.id] = script[request.num_output_tokens]
+                token = script[request.num_output_tokens]
                 scripted.add(request.id)
-            else:
-                tokens[request.id] = sample(row, request.spec.sampling, self.config.seed, request.num_tokens)
-        return tokens, frozenset(scripted)
+            elif draws:
+                token = sample(next(drawn), sampling, self.config.seed, request.num_tokens)
+            tokens[request.id] = token
+        return tokens, frozenset(scripted), down[len(rows) :]
 
     def _texts(self, requests: Sequence[Request], tokens: Mapping[str, int]) -> dict[str, str]:
         return {
@@ -130,14 +150,10 @@ class ModelRunner:
         requests: Sequence[Request],
         plan: Plan,
         tables: Sequence[Sequence[int]],
-        meta: AttentionMetadata,
-        sampling: Sequence[int],
-        logits: torch.Tensor,
+        top: Mapping[int, tuple[NextToken, ...]],
     ) -> KernelRecord:
         spec = self.loaded.spec
-        starts = meta.query_start_loc.tolist()
-        slots = meta.slot_mapping.tolist()
-        top = {index: self._top(row) for index, row in zip(sampling, logits, strict=True)}
+        starts = _starts(requests, plan)
         rows = tuple(
             KernelRow(
                 request=request.id,
@@ -145,7 +161,7 @@ class ModelRunner:
                 query_len=plan.tokens[request.id],
                 context_len=request.num_computed_tokens,
                 block_table=tuple(tables[index]),
-                slot_mapping=tuple(slots[starts[index] : starts[index + 1]]),
+                slot_mapping=tuple(_slots(request, plan, tables[index], self.config.block_size)),
                 attention_mass=self.lens.mass[request.id],
                 max_abs_diff=self.lens.diff[request.id],
                 top=top.get(index, ()),
@@ -163,10 +179,13 @@ class ModelRunner:
             tolerance=self.lens.tolerance,
         )
 
-    def _top(self, logits: torch.Tensor) -> tuple[NextToken, ...]:
-        tokenizer = self.loaded.tokenizer
-        pairs = top_candidates(logits, TOP_CANDIDATES)
-        return tuple(NextToken(token, tokenizer.token_text(token), share) for token, share in pairs)
+    def _candidates(self, ids: torch.Tensor, shares: torch.Tensor) -> list[tuple[NextToken, ...]]:
+        """ids, shares [R, count], on the host."""
+        text = self.loaded.tokenizer.token_text
+        return [
+            tuple(NextToken(token, text(token), share) for token, share in zip(*row, strict=True))
+            for row in zip(ids.tolist(), shares.tolist(), strict=True)
+        ]
 
 
 def build_metadata(
@@ -177,27 +196,36 @@ def build_metadata(
     device: torch.device | str = "cpu",
 ) -> AttentionMetadata:
     """Query ranges, context lengths, block tables and slots of one step, all requests in batch order."""
-    lengths = [plan.tokens[request.id] for request in requests]
-    starts = [0, *accumulate(lengths)]
     contexts = [request.num_computed_tokens for request in requests]
     width = max(len(table) for table in tables)
+    padded = [block for table in tables for block in (*table, *[0] * (width - len(table)))]
     slots = [
-        table[position // block_size] * block_size + position % block_size
+        slot
         for request, table in zip(requests, tables, strict=True)
-        for position in range(plan.starts[request.id], request.num_computed_tokens)
+        for slot in _slots(request, plan, table, block_size)
     ]
+    starts, seq_lens, table = upload([_starts(requests, plan), contexts, padded], torch.int32, device)
     return AttentionMetadata(
-        query_start_loc=torch.tensor(starts, dtype=torch.int32, device=device),
-        seq_lens=torch.tensor(contexts, dtype=torch.int32, device=device),
-        block_table=torch.tensor(
-            [[*table, *[0] * (width - len(table))] for table in tables], dtype=torch.int32, device=device
-        ),
-        slot_mapping=torch.tensor(slots, dtype=torch.int64, device=device),
+        query_start_loc=starts,
+        seq_lens=seq_lens,
+        block_table=table.view(len(tables), width),
+        slot_mapping=upload([slots], torch.int64, device)[0],
         block_size=block_size,
-        max_query_len=max(lengths),
+        max_query_len=max(plan.tokens[request.id] for request in requests),
         max_seq_len=max(contexts),
         semantics=tuple(_semantics(request, plan) for request in requests),
     )
+
+
+def _starts(requests: Sequence[Request], plan: Plan) -> list[int]:
+    """Where each row begins in the batch, and where the last ends."""
+    return [0, *accumulate(plan.tokens[request.id] for request in requests)]
+
+
+def _slots(request: Request, plan: Plan, table: Sequence[int], block_size: int) -> list[int]:
+    """The physical slot of each of the request's tokens in this step."""
+    positions = range(plan.starts[request.id], request.num_computed_tokens)
+    return [table[position // block_size] * block_size + position % block_size for position in positions]
 
 
 def _semantics(request: Request, plan: Plan) -> Semantics:
@@ -213,14 +241,15 @@ def fit_to_model(config: EngineConfig, spec: LlamaSpec) -> EngineConfig:
     return config.with_changes({"max_model_len": spec.max_positions})
 
 
-def _inputs(requests: Sequence[Request], plan: Plan, device: torch.device | str) -> tuple[torch.Tensor, torch.Tensor]:
+def _inputs(
+    requests: Sequence[Request], plan: Plan, sampling: Sequence[int], device: torch.device | str
+) -> list[torch.Tensor]:
+    """Token ids, positions, and the last rows of those who sample, all int64."""
     ids: list[int] = []
     positions: list[int] = []
     for request in requests:
         start, end = plan.starts[request.id], request.num_computed_tokens
         ids.extend(request.token_ids[start:end])
         positions.extend(range(start, end))
-    return (
-        torch.tensor(ids, dtype=torch.int64, device=device),
-        torch.tensor(positions, dtype=torch.int64, device=device),
-    )
+    starts = _starts(requests, plan)
+    return upload([ids, positions, [starts[index + 1] - 1 for index in sampling]], torch.int64, device)

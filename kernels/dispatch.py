@@ -15,6 +15,7 @@ from kernels.batch_plan import BatchPlan, plan_batch
 from kernels.errors import expect
 from kernels.layout import KVLayer, KVPool
 from kernels.metadata import AttentionMetadata, ScoreRule
+from kernels.transfer import upload
 
 
 def implementation_name(device: torch.device | str) -> str:
@@ -58,8 +59,8 @@ def copy_blocks(pool: KVPool, pairs: Sequence[tuple[int, int]]) -> None:
     """
     checks.check_copies(pairs, pool.layout.num_blocks)
     if pairs:
-        table = torch.tensor(list(pairs), dtype=torch.int64, device=pool.key.device)
-        _cache_ops(pool.key).copy_blocks(pool, table)
+        (table,) = upload([[block for pair in pairs for block in pair]], torch.int64, pool.key.device)
+        _cache_ops(pool.key).copy_blocks(pool, table.view(-1, 2))
 
 
 def swap_blocks(

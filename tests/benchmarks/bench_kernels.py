@@ -1,5 +1,7 @@
 """Paged attention on a GPU: decode in GB/s against a device copy, prefill in TFLOP/s, beside torch and vLLM.
 
+And a model's whole decode step, launch by launch and as one CUDA graph.
+
 torch's scaled_dot_product_attention reads K and V that were gathered before the clock started; paged attention reads
 them through the block table. Every rival's result is compared with ours before it is timed.
 """
@@ -14,6 +16,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from engine.model.decode_graph import DecodeGraphs
+from engine.model.llama import KVCache, LlamaModel
+from engine.model.load import load_model
+from engine.model.weights import find_smollm2
 from kernels import dispatch
 from kernels.layout import CacheLayout, KVLayer
 from kernels.metadata import AttentionMetadata, ScoreRule, Semantics
@@ -23,6 +29,7 @@ QUERY_HEADS, KV_HEADS, HEAD_DIM, BLOCK_SIZE = 32, 8, 128, 16  # Llama 3 8B
 DECODE = (64, 4096, 1)  # requests, context, new tokens of each
 PREFILL = (1, 8192, 8192)
 COPY_BYTES = 1 << 30
+STEP_CONTEXT, STEP_BATCHES = 1024, (1, 8, 32)
 DTYPE = torch.bfloat16
 REPETITIONS, WARM_UPS = 20, 3
 AGREE = 2e-2  # bf16 outputs of about 1
@@ -61,6 +68,9 @@ def main() -> None:
     tune(QUERY_HEADS, KV_HEADS, HEAD_DIM, DTYPE)
     rows = [*_decode_rows(make_problem(*DECODE, "cuda")), *_prefill_rows(make_problem(*PREFILL, "cuda"))]
     report(f"Kernels on {torch.cuda.get_device_name()}, {QUERY_HEADS}/{KV_HEADS} heads of {HEAD_DIM}, {DTYPE}", rows)
+    model = load_model("smollm2" if find_smollm2() is not None else "toy")
+    steps = [row for batch in STEP_BATCHES for row in _step_rows(model.model.to("cuda", torch.float32), batch)]
+    report(f"A decode step of {model.title}, contexts of {STEP_CONTEXT}, float32", steps)
 
 
 def _decode_rows(problem: Problem) -> list[Row]:
@@ -93,6 +103,46 @@ def _beside(title: str, times: dict[str, float]) -> list[Row]:
     if "vLLM" not in times:
         rows.append((f"{title}, over vLLM", "vllm is not importable here", "", None))
     return rows
+
+
+def _step_rows(model: LlamaModel, batch: int) -> list[Row]:
+    """The same step over a cache of any numbers, plain and replayed. Raises RuntimeError if no graph could be used."""
+    runs, graphs = step_runs(model, batch, "cuda")
+    times = _in_turn(runs)
+    if graphs.failed:
+        raise RuntimeError("the graph failed: the log says why")
+    plain, graph = times["plain"], times["graph"]
+    return [
+        (f"batch {batch}, launch by launch", f"{plain:.3f} ms", "", None),
+        (f"batch {batch}, as a CUDA graph", f"{graph:.3f} ms, {plain / graph:.2f} × as fast", "", None),
+    ]
+
+
+def step_runs(model: LlamaModel, batch: int, device: str) -> tuple[dict[str, Callable[[], Tensor]], DecodeGraphs]:
+    """One decode step of `batch` requests, without graphs and with."""
+    spec, per_request = model.spec, STEP_CONTEXT // BLOCK_SIZE
+    layout = CacheLayout(spec.num_layers, batch * per_request, BLOCK_SIZE, spec.num_kv_heads, spec.head_dim)
+    cache = KVCache(layout, device)
+    for tensor in cache.pool.tensors:
+        tensor.normal_()
+    table = torch.arange(batch * per_request, dtype=torch.int32, device=device).view(batch, per_request)
+    meta = AttentionMetadata(
+        query_start_loc=torch.arange(batch + 1, dtype=torch.int32, device=device),
+        seq_lens=torch.full((batch,), STEP_CONTEXT, dtype=torch.int32, device=device),
+        block_table=table,
+        slot_mapping=table[:, -1].long() * BLOCK_SIZE + BLOCK_SIZE - 1,
+        block_size=BLOCK_SIZE,
+        max_query_len=1,
+        max_seq_len=STEP_CONTEXT,
+        semantics=(Semantics.DECODE,) * batch,
+    )
+    rows = torch.arange(batch, device=device)
+    ids, positions = rows + 5, torch.full((batch,), STEP_CONTEXT - 1, device=device)
+    graphs = DecodeGraphs(model, cache)
+    return {
+        "plain": lambda: model.forward(ids, positions, cache, meta, rows),
+        "graph": lambda: graphs.forward(ids, positions, meta, rows),
+    }, graphs
 
 
 def make_problem(requests: int, context: int, new: int, device: str, block_size: int = BLOCK_SIZE) -> Problem:

@@ -236,6 +236,38 @@ def no_context() -> bool:
     return fine
 
 
+def padded_decode() -> dict[str, bool]:
+    """A decode step in a larger bucket, as a CUDA graph has it: the same to the bit, its padding zeros and unwritten.
+
+    Padding rows have length 0 and slot -1; the table is wider, and the launch has splits for a longer context.
+    """
+    result = {}
+    for name, rows in (("one split", [(3, 1), (30, 1), (31, 1)]), ("several", [(32, 1), (100, 1), (7, 1), (63, 1)])):
+        for context in (128, 256):
+            plain, padded = make_batch(rows, (9, 3, 64), 4), make_batch(rows, (9, 3, 64), 4)
+            size, count, meta = 8, len(rows), padded.meta
+            table = torch.full((size, context // 4), 2**30, dtype=torch.int32)
+            table[:count, : meta.block_table.shape[1]] = meta.block_table
+            padded.meta = replace(
+                meta, block_table=table, max_seq_len=context, semantics=meta.semantics[:1] * size,
+                query_start_loc=torch.arange(size + 1, dtype=torch.int32), seq_lens=_pad(meta.seq_lens, size, 0),
+                slot_mapping=_pad(meta.slot_mapping, size, -1),
+            )  # fmt: skip
+            padded.query, padded.new_key, padded.new_value = (
+                _pad(tensor, size, 1) for tensor in (plain.query, plain.new_key, plain.new_value)
+            )
+            want, got = (run(batch, tiling=Tiling(tile=16, split=32)) for batch in (plain, padded))
+            same = torch.equal(got[:count], want) and torch.equal(got[count:], torch.zeros_like(got[count:]))
+            pools = zip((plain.layer.key, plain.layer.value), (padded.layer.key, padded.layer.value), strict=True)
+            written = all(torch.equal(mine.nan_to_num(7.0), theirs.nan_to_num(7.0)) for mine, theirs in pools)
+            result[f"{name}, room for {context}"] = same and written
+    return result
+
+
+def _pad(tensor: torch.Tensor, size: int, value: int) -> torch.Tensor:
+    return torch.cat([tensor, tensor.new_full((size - len(tensor), *tensor.shape[1:]), value)])
+
+
 def far_away() -> bool:
     """A block 3 * 2^30 elements into the pool: offsets that do not fit 32 bits. Memory nobody touches costs nothing."""
     layout = CacheLayout(1, 3 * 2**30 // 1024, 16, 1, 64, torch.float8_e4m3fn)
@@ -318,8 +350,8 @@ def main() -> None:
     results = {
         "shapes": shapes(), "poison": poison(), "alone": alone_equals_batched(), "splits": splits(),
         "split_alone": split_decode_alone_equals_batched(), "quantised": quantised(), "formats": number_formats(),
-        "writes": writes(), "copies": copies(), "no_context": no_context(), "far_away": far_away(),
-        "records": records(), "any_launch": holds(any_launch_equals_the_twin),
+        "writes": writes(), "copies": copies(), "no_context": no_context(), "padded_decode": padded_decode(),
+        "far_away": far_away(), "records": records(), "any_launch": holds(any_launch_equals_the_twin),
     }  # fmt: skip
     json.dump(results, sys.stdout)
 

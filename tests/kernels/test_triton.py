@@ -63,6 +63,11 @@ def test_interpreted_rows_without_context_are_zero(interpreted: dict[str, Any]) 
     assert interpreted["no_context"] is True
 
 
+def test_interpreted_decode_in_a_larger_bucket_is_the_same_to_the_bit(interpreted: dict[str, Any]) -> None:
+    assert len(interpreted["padded_decode"]) == 4
+    assert all(interpreted["padded_decode"].values()), interpreted["padded_decode"]
+
+
 def test_interpreted_offsets_are_64_bit(interpreted: dict[str, Any]) -> None:
     assert interpreted["far_away"] is True
 
