@@ -16,7 +16,7 @@ from pages.ui.edits import Edit, replay
 from pages.ui.text import PageError
 from pages.ui.workload import Workload
 
-KEPT = 2  # engines; each holds a KV pool
+KEPT = 6  # engines, with their KV pools of a few MB each; a class looks at different steps
 
 
 @dataclass(frozen=True)
