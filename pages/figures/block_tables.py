@@ -62,7 +62,7 @@ def relevant(snapshot: Snapshot, selection: Selection | None, limit: int) -> tup
 def table_rows(snapshot: Snapshot, selection: Selection | None, palette: Palette) -> tuple[list[RequestView], int]:
     """The requests that have a row in the figure, top down, and how many are left out."""
     live = sum(1 for view in snapshot.requests if not view.status.is_over)
-    return relevant(snapshot, selection, palette.fits(max(EASY_ROWS, min(MAX_ROWS, live))))
+    return relevant(snapshot, selection, palette.fits(palette.fits(max(EASY_ROWS, min(MAX_ROWS, live)))))
 
 
 def row_count(shown: int, limit: int) -> int:
@@ -100,7 +100,7 @@ def visible_positions(length: int, columns: int) -> list[int | None]:
 def block_tables(snapshot: Snapshot, marks: Marks, selection: Selection | None, palette: Palette, lang: Lang) -> Figure:
     """Traces, in this order: rings, chips, fill gauges, block ids, names, words."""
     views, hidden = table_rows(snapshot, selection, palette)
-    rows = row_count(len(views) + (hidden > 0), palette.fits(MAX_ROWS) + 1)
+    rows = row_count(len(views) + (hidden > 0), palette.fits(palette.fits(MAX_ROWS)) + 1)
     columns = column_count(snapshot.requests, snapshot.pool.block_size)
     naming = _naming(views, columns)
     named: set[int] = set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from engine.events import Event
 from engine.radix_events import NodeInserted, NodeSplit, PrefixMatched
@@ -40,10 +41,11 @@ def token_ids(tokens: Sequence[int]) -> str:
     return " ".join(map(str, tokens))
 
 
-def place(root: NodeView) -> tuple[list[Placed], int]:
+def place(root: NodeView, most: float = inf) -> tuple[list[Placed], int]:
     """Where each node goes, parents first: a row for each leaf, parents half-way between their outer children.
 
-    Returns the nodes and the number of rows.
+    Children from row `most` on do not count, so that the parent of those shown is shown. Returns the nodes and the
+    number of rows.
     """
     order: list[tuple[NodeView, int, NodeView | None]] = [(root, 0, None)]
     for node, depth, _ in order:  # grows while it is walked
@@ -52,7 +54,9 @@ def place(root: NodeView) -> tuple[list[Placed], int]:
     height = dict(rows)
     for node, _, _ in reversed(order):
         if node.children:
-            height[node.id] = (height[node.children[0].id] + height[node.children[-1].id]) / 2
+            heights = [height[child.id] for child in node.children]
+            kept = [each for each in heights if each < most] or heights
+            height[node.id] = (kept[0] + kept[-1]) / 2
     placed = []
     for node, depth, parent in order:
         above = (None, None) if parent is None else (parent.id, height[parent.id])
@@ -81,8 +85,8 @@ def radix_tree(
 ) -> Figure:
     """Traces, in this order: edges, matched path, selected path, nodes, locks, labels, words."""
     events = list(events)
-    placed, count = place(view.root)
-    most = palette.fits(MAX_ROWS)
+    most = palette.fits(palette.fits(MAX_ROWS))
+    placed, count = place(view.root, most)
     shown = [item for item in placed if item.y < most and item.depth <= MAX_DEPTH]
     rows = row_count(min(count, most) + (len(shown) < len(placed)), most + 1)
     where = {item.node.id: item for item in shown}

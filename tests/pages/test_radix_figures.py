@@ -154,3 +154,17 @@ def test_an_empty_tree_says_so() -> None:
     assert named(eviction_heap(heap_state(view, []), None, LIGHT, "en"), "words")["text"] == [
         "no leaf can be evicted now"
     ]
+
+
+def test_a_tree_too_large_for_the_picture_keeps_its_root_and_says_what_is_left_out() -> None:
+    grown = Grown()
+    for first in range(1, 40):
+        for second in range(1, 4):
+            grown.insert([first, second, second])
+    figure = radix_tree(grown.view, [], None, LIGHT, "en")
+    nodes = named(figure, "nodes")
+    assert nodes["marker"]["symbol"][0] == "square"
+    low, high = figure["layout"]["yaxis"]["range"]
+    assert all(min(low, high) <= y <= max(low, high) for y in nodes["y"])
+    left_out = sum(1 for _ in grown.view) - len(nodes["y"])
+    assert any(str(left_out) in text for text in named(figure, "words")["text"])
