@@ -24,7 +24,18 @@ SETTLE_MS = 1200  # Streamlit fades its elements in, and axe measures the contra
 
 
 def findings(page: Page) -> list[str]:
-    """Serious and critical findings, with the elements they are about."""
+    """Serious and critical findings that last: while Streamlit still draws, a chart may stick out of its place."""
+    found = _found(page)
+    for _ in range(3):
+        if not found:
+            break
+        page.wait_for_timeout(2 * SETTLE_MS)
+        found = _found(page)
+    return found
+
+
+def _found(page: Page) -> list[str]:
+    """What axe finds now, with the elements it is about."""
     page.evaluate(AXE.read_text(encoding="utf-8"))
     result: dict[str, Any] = page.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
     return [
