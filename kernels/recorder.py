@@ -7,9 +7,10 @@ softmax (Milakov and Gimelshein 2018, §3) as they stand once the block is read,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -67,12 +68,19 @@ class Visit:
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchRecord:
-    """One launch: the grid (tiles, KV heads, splits), its programs with something to do, their visits in order."""
+class LaunchPlan:
+    """What is known of a launch before it runs: the grid (tiles, KV heads, splits), its programs with work to do."""
 
-    source: Source
     grid: tuple[int, int, int]
     programs: tuple[Program, ...]
+    block_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchRecord(LaunchPlan):
+    """One launch: its plan, and what its programs visited, in order."""
+
+    source: Source
     visits: tuple[Visit, ...]
 
     def of(self, place: tuple[int, int, int]) -> tuple[Visit, ...]:
@@ -139,8 +147,8 @@ def read_buffers(
 ) -> LaunchRecord:
     """What a launch left in its buffers; waits for the device."""
     group = query.shape[1] // layer.layout.num_kv_heads
-    grid, programs = plan(meta, query.shape[1], layer.layout.num_kv_heads, chosen or tiling_of(query, layer))
-    number = {program.place: at for at, program in enumerate(programs)}
+    planned = plan(query, layer, meta, chosen)
+    number = {program.place: at for at, program in enumerate(planned.programs)}
     blocks, lanes = buffers.block.cpu().numpy(), buffers.lanes.cpu().numpy()
     maxima, sums = buffers.running_max.cpu().numpy(), buffers.running_sum.cpu().numpy()
     written: dict[tuple[int, int, int], list[int]] = {}
@@ -149,7 +157,7 @@ def read_buffers(
     visits = []
     # A program that visited a block, but by `plan` has nothing to do, is a KeyError here.
     for place in sorted(written, key=number.__getitem__):
-        program = programs[number[place]]
+        program = planned.programs[number[place]]
         rows = (program.end_token - program.first_token) * group
         visits += [
             Visit(
@@ -158,7 +166,12 @@ def read_buffers(
             )
             for order, logical in enumerate(written[place])
         ]  # fmt: skip
-    return LaunchRecord("kernel", grid, tuple(programs), tuple(visits))
+    return recorded(planned, "kernel", visits)
+
+
+def recorded(planned: LaunchPlan, source: Source, visits: Iterable[Visit]) -> LaunchRecord:
+    """The plan with what came of it."""
+    return LaunchRecord(planned.grid, planned.programs, planned.block_size, source, tuple(visits))
 
 
 def tiling_of(query: Tensor, layer: KVLayer) -> Tiling:
@@ -173,10 +186,10 @@ def grid_of(meta: AttentionMetadata, num_heads: int, num_kv_heads: int, chosen: 
     return meta.num_tokens // block_q + meta.num_seqs, num_kv_heads, splits
 
 
-def plan(
-    meta: AttentionMetadata, num_heads: int, num_kv_heads: int, chosen: Tiling
-) -> tuple[tuple[int, int, int], list[Program]]:
-    """(grid, programs with something to do) of `paged_attention.launches`, from the metadata alone."""
+def plan(query: Tensor, layer: KVLayer, meta: AttentionMetadata, chosen: Tiling | None = None) -> LaunchPlan:
+    """Of `paged_attention.launches`; no number of the query or the cache is looked at."""
+    chosen = chosen or tiling_of(query, layer)
+    num_heads, num_kv_heads = query.shape[1], layer.layout.num_kv_heads
     block_q, _ = rows_per_program(num_heads // num_kv_heads)
     grid = grid_of(meta, num_heads, num_kv_heads, chosen)
     splits = grid[2]
@@ -194,7 +207,7 @@ def plan(
                     if begin < seq_len:
                         place = (starts[row] // block_q + row + tile, head, split)
                         programs.append(Program(place, row, *tokens, max(first, begin), min(stop, end)))
-    return grid, programs
+    return LaunchPlan(grid, tuple(programs), meta.block_size)
 
 
 def _reach(meta: AttentionMetadata, row: int, seq_len: int, position: int, block_q: int) -> tuple[int, int]:
@@ -220,14 +233,15 @@ def walk(
     query: Tensor, layer: KVLayer, meta: AttentionMetadata, rule: ScoreRule, chosen: Tiling | None = None
 ) -> LaunchRecord:
     """The launch in torch: the same programs read the same blocks. Arguments as `reference.paged_attention`."""
-    grid, programs = plan(meta, query.shape[1], layer.layout.num_kv_heads, chosen or tiling_of(query, layer))
-    visits = [visit for program in programs for visit in _walk_program(program, query, layer, meta, rule)]
-    return LaunchRecord("twin", grid, tuple(programs), tuple(visits))
+    planned = plan(query, layer, meta, chosen)
+    each = (walk_program(program, query, layer, meta, rule) for program in planned.programs)
+    return recorded(planned, "twin", chain.from_iterable(each))
 
 
-def _walk_program(
+def walk_program(
     program: Program, query: Tensor, layer: KVLayer, meta: AttentionMetadata, rule: ScoreRule
 ) -> Iterator[Visit]:
+    """The visits of one program of the launch, in order."""
     if program.start >= program.stop:
         return
     table = meta.block_table[program.row]

@@ -21,7 +21,7 @@ from kernels.errors import KernelError
 from kernels.launch import Launch
 from kernels.layout import KVLayer
 from kernels.metadata import AttentionMetadata, ScoreRule
-from kernels.recorder import LaunchRecord, RecordBuffers, Visit, plan, tiling_of
+from kernels.recorder import LaunchRecord, RecordBuffers, Visit, plan, recorded
 from kernels.tiling import Tiling, rows_per_program
 
 Place = tuple[int, int, int]
@@ -144,12 +144,11 @@ def watch(
         watch_launch(launch, meta, rights)
         for launch in (launches(query, layer, meta, rule, output, lse, chosen, record) if len(query) else ())
     ]
-    grid, programs = plan(meta, query.shape[1], layer.layout.num_kv_heads, chosen or tiling_of(query, layer))
     return Watched(
         output,
         tuple(access for log in logs for access in log.accesses),
         tuple(violation for log in logs for violation in log.violations),
-        LaunchRecord("hooks", grid, tuple(programs), tuple(logs[0].visits) if logs else ()),
+        recorded(plan(query, layer, meta, chosen), "hooks", logs[0].visits if logs else ()),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kernels.layout import KVLayer
 from kernels.masks import visible_positions
 from kernels.metadata import AttentionMetadata
-from kernels.recorder import LaunchRecord
+from kernels.recorder import LaunchPlan, blocks_of
 
 _TABLE_ENTRY = 4  # bytes of an int32
 
@@ -29,24 +29,20 @@ class Traffic:
         return self.kv_bytes + self.other_bytes
 
     @property
-    def least_bytes(self) -> int:
-        return self.least_kv_bytes + self.other_bytes
-
-    @property
     def intensity(self) -> float:
         """FLOPs per byte moved."""
         return self.flops / self.bytes if self.bytes else 0.0
 
 
-def traffic(record: LaunchRecord, layer: KVLayer, meta: AttentionMetadata, num_heads: int, query_bytes: int) -> Traffic:
-    """Of the launch that `record` tells of. `query_bytes` is the size of one number of a query."""
+def traffic(planned: LaunchPlan, layer: KVLayer, meta: AttentionMetadata, num_heads: int, query_bytes: int) -> Traffic:
+    """Of the launch planned so. `query_bytes` is the size of one number of a query."""
     layout = layer.layout
     scale_bytes = 0 if layer.key_scale is None else 4
     position_bytes = 2 * (layout.head_dim * layout.dtype.itemsize + scale_bytes)
     group = num_heads // layout.num_kv_heads
-    loaded = touched = flops = other = 0
+    loaded = flops = other = 0
     reach: dict[tuple[int, int], tuple[int, int]] = {}
-    for program in record.programs:
+    for program in planned.programs:
         if program.start >= program.stop:
             continue
         loaded += (program.stop - program.start) * position_bytes
@@ -56,6 +52,6 @@ def traffic(record: LaunchRecord, layer: KVLayer, meta: AttentionMetadata, num_h
         seen, _ = visible_positions(meta, program.row, tokens, slice(program.start, program.stop))
         flops += 4 * layout.head_dim * group * int(seen.sum())
         other += 2 * (program.end_token - program.first_token) * group * layout.head_dim * query_bytes
-        other += len(range(program.start // meta.block_size, -(-program.stop // meta.block_size))) * _TABLE_ENTRY
+        other += sum(1 for _ in blocks_of(program, planned.block_size)) * _TABLE_ENTRY
     touched = sum(high - low for low, high in reach.values()) * position_bytes
     return Traffic(loaded, touched, other, flops)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kernels.recorder import LaunchRecord, Program
+from kernels.recorder import LaunchPlan, Program, blocks_of
 from pages.figures.block_tables import short
 from pages.figures.primitives import Figure, Rects, Texts, escape, label_axis, layout
 from pages.ui.text import Lang, t
@@ -17,18 +17,15 @@ Place = tuple[int, int, int]
 
 
 def program_grid(
-    record: LaunchRecord, names: Sequence[str], chosen: Place | None, row: int | None, palette: Palette, lang: Lang
+    planned: LaunchPlan, names: Sequence[str], chosen: Place | None, row: int | None, palette: Palette, lang: Lang
 ) -> Figure:
     """Traces, in this order: programs, what they serve.
 
     names: request of each row of the batch. `row`'s programs stand out, `chosen` has a frame.
     """
-    tiles, heads, splits = record.grid
+    tiles, heads, splits = planned.grid
     shown = min(tiles, MAX_TILES)
-    by_place = {program.place: program for program in record.programs}
-    visits: dict[Place, int] = {}
-    for visit in record.visits:
-        visits[visit.place] = visits.get(visit.place, 0) + 1
+    by_place = {program.place: program for program in planned.programs}
     cells, words = Rects("programs", radius=3), Texts("words", palette.px(12.5), palette.mono)
     for tile in range(shown):
         for line in range(heads * splits):
@@ -41,7 +38,7 @@ def program_grid(
             cells.add(
                 tile + 0.05, line + 0.08, 0.9, 0.84, fill, line=palette.new if framed else palette.free_line,
                 line_width=4 if framed else 1, ref=f"program:{tile}.{place[1]}.{place[2]}",
-                hover=_sentence(place, program, names, visits.get(place, 0), lang),
+                hover=_sentence(place, program, names, planned.block_size, lang),
             )  # fmt: skip
             if shown <= NAMED_TILES:
                 text = "–" if program is None else short(names[program.row])
@@ -67,11 +64,11 @@ def program_grid(
     }  # fmt: skip
 
 
-def grid_alt(record: LaunchRecord, lang: Lang) -> str:
-    tiles, heads, splits = record.grid
+def grid_alt(planned: LaunchPlan, lang: Lang) -> str:
+    tiles, heads, splits = planned.grid
     return t(
-        "alt.grid", lang, tiles=tiles, heads=heads, splits=splits, busy=len(record.programs),
-        idle=tiles * heads * splits - len(record.programs),
+        "alt.grid", lang, tiles=tiles, heads=heads, splits=splits, busy=len(planned.programs),
+        idle=tiles * heads * splits - len(planned.programs),
     )  # fmt: skip
 
 
@@ -79,11 +76,11 @@ def _line(head: int, split: int, splits: int) -> str:
     return f"kv{head}.{split}" if splits > 1 else f"kv{head}"
 
 
-def _sentence(place: Place, program: Program | None, names: Sequence[str], visits: int, lang: Lang) -> str:
+def _sentence(place: Place, program: Program | None, names: Sequence[str], block_size: int, lang: Lang) -> str:
     where = {"tile": place[0], "head": place[1], "split": place[2]}
     if program is None:
         return t("hover.program_idle", lang, **where)
     return t(
         "hover.program", lang, id=escape(names[program.row]), first=program.first_token, last=program.end_token - 1,
-        blocks=visits, start=program.start, stop=program.stop - 1, **where,
+        blocks=sum(1 for _ in blocks_of(program, block_size)), start=program.start, stop=program.stop - 1, **where,
     )  # fmt: skip

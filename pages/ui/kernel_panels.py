@@ -17,8 +17,6 @@ from kernels import faults
 from kernels.faults import Fault
 from kernels.masks import visible_positions
 from kernels.metadata import MAX_TREE_TOKENS, AttentionMetadata, Mask, MaskKind, RowMasks
-from kernels.recorder import walk
-from kernels.traffic import traffic
 from pages.figures.block_walk import Walk, block_walk, walk_alt
 from pages.figures.head_bars import head_bars
 from pages.figures.mask_picture import mask_picture
@@ -120,10 +118,7 @@ def _mask(shown: LaunchView, palette: Palette, lang: Lang) -> None:
             size = st.slider(t("kernel.mask_size", lang), 1, length, max(1, length // 2), key="kernel-mask-size")
     meta = masked(shown.meta, kind, size)
     visible, _ = visible_positions(meta, 0, slice(0, query), slice(0, length))
-    work = traffic(
-        walk(shown.query, shown.layer, meta, shown.rule), shown.layer, meta, shown.query.shape[1],
-        shown.query.element_size(),
-    )  # fmt: skip
+    work = shown.work_of(meta)
     with right:
         figure = mask_picture(visible, shown.first_token, 0, length - query, shown.meta.block_size, palette, lang)
         alt = t("alt.mask", lang, tokens=query, seen=int(visible.sum()), total=visible.numel())

@@ -13,8 +13,9 @@ from kernels.dispatch import implementation_name
 from kernels.layout import KVLayer
 from kernels.lens import row_of
 from kernels.metadata import AttentionMetadata, ScoreRule
-from kernels.recorder import LaunchRecord, Program, Visit, walk
+from kernels.recorder import LaunchPlan, Program, Visit, plan, walk_program
 from kernels.reference import dense_attention, paged_attention
+from kernels.sanitizer import Rights
 from kernels.traffic import Traffic, traffic
 from pages.ui.launches import Looked
 from pages.ui.text import Lang, t
@@ -37,7 +38,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class LaunchView:
-    """`meta`, `query`, `output` are of the one request (row 0); `batch` is the record of the whole launch."""
+    """`meta`, `query`, `output` are of the one request (row 0); `batch` is the plan of the whole launch."""
 
     source: str  # names the run
     step: int
@@ -52,7 +53,7 @@ class LaunchView:
     query: Tensor
     output: Tensor
     dense: DenseKV
-    batch: LaunchRecord
+    batch: LaunchPlan
     tolerance: float
     looked: Looked
     place: Place = (0, 0, 0)
@@ -83,9 +84,11 @@ class LaunchView:
         """Of the newest tokens, KV head 0, the part that reads the end."""
         return max(self.programs, key=lambda each: (each.place[0], -each.place[1], each.place[2])).place
 
-    @property
+    @cached_property
     def visits(self) -> tuple[Visit, ...]:
-        return self.batch.of(self.place)
+        """Of the program looked at; walking all of a long prompt takes a second."""
+        kept = self.looked.kept
+        return tuple(walk_program(self.program, kept.queries[self.layer_index], self.layer, kept.meta, self.rule))
 
     @property
     def first_token(self) -> int:
@@ -95,8 +98,8 @@ class LaunchView:
     @property
     def others(self) -> frozenset[int]:
         """Blocks that the launch reads for other requests and not for this one."""
-        own = {visit.physical_block for visit in self.batch.visits if visit.row == self.row}
-        return frozenset(visit.physical_block for visit in self.batch.visits if visit.row != self.row) - own
+        blocks = Rights.of(self.looked.kept.meta).blocks
+        return frozenset(block for row in blocks for block in row) - frozenset(blocks[self.row])
 
     def with_program(self, place: Place) -> LaunchView:
         return replace(self, place=place)
@@ -110,8 +113,12 @@ class LaunchView:
     @cached_property
     def work(self) -> Traffic:
         """Of the request's own launch."""
-        record = walk(self.query, self.layer, self.meta, self.rule)
-        return traffic(record, self.layer, self.meta, self.query.shape[1], self.query.element_size())
+        return self.work_of(self.meta)
+
+    def work_of(self, meta: AttentionMetadata) -> Traffic:
+        """What the request's launch would move and compute, told this."""
+        planned = plan(self.query, self.layer, meta)
+        return traffic(planned, self.layer, meta, self.query.shape[1], self.query.element_size())
 
     @cached_property
     def dense_output(self) -> Tensor:
@@ -158,7 +165,7 @@ def launch_view(looked: Looked, row: int, layer: int) -> LaunchView:
         query=query[tokens],
         output=kept.outputs[layer][tokens],
         dense=looked.dense_of(row),
-        batch=walk(query, kept.layers[layer], kept.meta, kept.rule),
+        batch=plan(query, kept.layers[layer], kept.meta),
         tolerance=record.tolerance,
         looked=looked,
     )
