@@ -19,8 +19,9 @@ from engine.model_runner import ModelRunner
 from engine.request import Request
 from engine.timeline import KernelRecord, Step
 from kernels.layout import MAX_BLOCK_SIZE, KVLayer
-from kernels.metadata import AttentionMetadata, ScoreRule, Semantics, one_sequence
-from kernels.reference import gather_kv
+from kernels.metadata import AttentionMetadata, ScoreRule, Semantics, one_sequence, pack_rows
+
+_NO_ROWS = torch.empty(0, dtype=torch.int64)  # whose logits are wanted: nobody's
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +45,6 @@ class Capture:
         """The batch's tokens that are request number `row`'s."""
         starts = self.meta.query_start_loc
         return slice(int(starts[row]), int(starts[row + 1]))
-
-    def paged_kv(self, layer: int, row: int) -> tuple[Tensor, Tensor]:
-        """K and V [context, Hkv, D] of a request, fetched through its block table."""
-        cache, table, length = self.layers[layer], self.meta.block_table[row], int(self.meta.seq_lens[row])
-        return (
-            gather_kv(cache.key, cache.key_scale, table, 0, length),
-            gather_kv(cache.value, cache.value_scale, table, 0, length),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +83,7 @@ def capture(runner: ModelRunner, requests: Mapping[str, Request], step: Step) ->
     observer = _EveryLayer()
     model.forward(
         torch.tensor(ids, device=device), torch.tensor(positions, device=device), runner.cache, meta,
-        torch.zeros(1, dtype=torch.int64, device=device), observer=observer,
+        _NO_ROWS.to(device), observer,
     )  # fmt: skip
     return Capture(
         step=step.index,
@@ -109,19 +102,15 @@ def _metadata(
 ) -> AttentionMetadata:
     """What the step's launches were told, from its record."""
     rows = record.rows
-    width = max(len(row.block_table) for row in rows)
-    starts = [row.query_start for row in rows] + [rows[-1].query_start + rows[-1].query_len]
-    tables = [[*row.block_table, *[0] * (width - len(row.block_table))] for row in rows]
     decodes = [row.query_len == 1 and row.context_len > requests[row.request].num_prompt_tokens for row in rows]
-    return AttentionMetadata(
-        query_start_loc=torch.tensor(starts, dtype=torch.int32, device=device),
-        seq_lens=torch.tensor([row.context_len for row in rows], dtype=torch.int32, device=device),
-        block_table=torch.tensor(tables, dtype=torch.int32, device=device),
-        slot_mapping=torch.tensor([slot for row in rows for slot in row.slot_mapping], device=device),
+    return pack_rows(
+        starts=[*(row.query_start for row in rows), rows[-1].query_start + rows[-1].query_len],
+        contexts=[row.context_len for row in rows],
+        tables=[row.block_table for row in rows],
+        slots=[slot for row in rows for slot in row.slot_mapping],
+        semantics=[Semantics.DECODE if decode else Semantics.PREFILL for decode in decodes],
         block_size=block_size,
-        max_query_len=max(row.query_len for row in rows),
-        max_seq_len=max(row.context_len for row in rows),
-        semantics=tuple(Semantics.DECODE if decode else Semantics.PREFILL for decode in decodes),
+        device=device,
     )
 
 
@@ -133,5 +122,5 @@ def dense_kv(model: LlamaModel, tokens: tuple[int, ...]) -> DenseKV:
     positions = torch.arange(len(tokens), device=model.device)
     observer = _EveryLayer()
     ids = torch.tensor(tokens, device=model.device)
-    model.forward(ids, positions, cache, meta, positions[-1:], observer=observer)
+    model.forward(ids, positions, cache, meta, _NO_ROWS.to(model.device), observer)
     return DenseKV(tuple(seen[1] for seen in observer.seen), tuple(seen[2] for seen in observer.seen))

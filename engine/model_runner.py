@@ -27,7 +27,7 @@ from engine.timeline import KernelRecord, KernelRow, NextToken
 from kernels.checks import check_values
 from kernels.dispatch import copy_blocks, implementation_name, swap_blocks
 from kernels.layout import KVPool
-from kernels.metadata import AttentionMetadata, Semantics
+from kernels.metadata import AttentionMetadata, Semantics, pack_rows
 from kernels.transfer import download, upload
 
 TOP_CANDIDATES = 5
@@ -196,24 +196,18 @@ def build_metadata(
     device: torch.device | str = "cpu",
 ) -> AttentionMetadata:
     """Query ranges, context lengths, block tables and slots of one step, all requests in batch order."""
-    contexts = [request.num_computed_tokens for request in requests]
-    width = max(len(table) for table in tables)
-    padded = [block for table in tables for block in (*table, *[0] * (width - len(table)))]
-    slots = [
-        slot
-        for request, table in zip(requests, tables, strict=True)
-        for slot in _slots(request, plan, table, block_size)
-    ]
-    starts, seq_lens, table = upload([_starts(requests, plan), contexts, padded], torch.int32, device)
-    return AttentionMetadata(
-        query_start_loc=starts,
-        seq_lens=seq_lens,
-        block_table=table.view(len(tables), width),
-        slot_mapping=upload([slots], torch.int64, device)[0],
+    return pack_rows(
+        starts=_starts(requests, plan),
+        contexts=[request.num_computed_tokens for request in requests],
+        tables=tables,
+        slots=[
+            slot
+            for request, table in zip(requests, tables, strict=True)
+            for slot in _slots(request, plan, table, block_size)
+        ],
+        semantics=[_semantics(request, plan) for request in requests],
         block_size=block_size,
-        max_query_len=max(plan.tokens[request.id] for request in requests),
-        max_seq_len=max(contexts),
-        semantics=tuple(_semantics(request, plan) for request in requests),
+        device=device,
     )
 
 

@@ -38,6 +38,10 @@ class GPU:
     flops: float
     host_link: float
 
+    def seconds(self, moved: float, flops: float) -> float:
+        """At least, for `moved` bytes and as many FLOPs: whichever of the two takes longer."""
+        return max(moved / self.bandwidth, flops / self.flops)
+
 
 @dataclass(frozen=True, slots=True)
 class NamedModel:
@@ -149,8 +153,7 @@ class Roofline:
         if not rows:
             return swaps
         work = self.work(rows)
-        busy = max((work.bytes + copies) / self.gpu.bandwidth, work.flops / self.gpu.flops)
-        return busy * 1e3 + swaps + self.overhead_ms
+        return self.gpu.seconds(work.bytes + copies, work.flops) * 1e3 + swaps + self.overhead_ms
 
     def swap(self, event: SwappedOut | SwappedIn, block_size: int) -> SwapCost:
         return SwapCost(self._swapped(event, block_size), self._link_ms(event, block_size))

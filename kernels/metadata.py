@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+from itertools import pairwise
 
 import torch
 from torch import Tensor
 
 from kernels.errors import KernelError
 from kernels.layout import SCHEMA_VERSION
+from kernels.transfer import upload
 
 MAX_TREE_TOKENS = 64  # a token's ancestors are the bits of one int64
 
@@ -119,6 +121,35 @@ class AttentionMetadata:
     def is_decode(self) -> bool:
         """Every row is one new token."""
         return all(row is Semantics.DECODE for row in self.semantics)
+
+
+def pack_rows(
+    *,
+    starts: Sequence[int],
+    contexts: Sequence[int],
+    tables: Sequence[Sequence[int]],
+    slots: Sequence[int],
+    semantics: Sequence[Semantics],
+    block_size: int,
+    device: torch.device | str = "cpu",
+) -> AttentionMetadata:
+    """A causal batch from lists on the host, in two transfers; tables of any lengths, at least one row.
+
+    starts [B+1]: where each row's tokens begin, and where the last row's end; contexts [B]: with this step's tokens.
+    """
+    width = max(len(table) for table in tables)
+    padded = [block for table in tables for block in (*table, *[0] * (width - len(table)))]
+    query_start_loc, seq_lens, table = upload([starts, contexts, padded], torch.int32, device)
+    return AttentionMetadata(
+        query_start_loc=query_start_loc,
+        seq_lens=seq_lens,
+        block_table=table.view(len(tables), width),
+        slot_mapping=upload([slots], torch.int64, device)[0],
+        block_size=block_size,
+        max_query_len=max(end - start for start, end in pairwise(starts)),
+        max_seq_len=max(contexts),
+        semantics=tuple(semantics),
+    )
 
 
 def one_sequence(

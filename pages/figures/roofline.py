@@ -21,7 +21,7 @@ def attainable(gpu: GPU, intensity: float) -> float:
 
 def seconds(gpu: GPU, work: Traffic) -> float:
     """The launch's modelled time from below: bytes or FLOPs, whichever takes longer."""
-    return max(work.bytes / gpu.bandwidth, work.flops / gpu.flops)
+    return gpu.seconds(work.bytes, work.flops)
 
 
 def is_memory_bound(gpu: GPU, work: Traffic) -> bool:

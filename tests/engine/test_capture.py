@@ -13,7 +13,7 @@ from engine.model.load import load_model
 from engine.model_runner import ModelRunner
 from engine.request import RequestSpec
 from engine.timeline import Step
-from kernels.reference import dense_attention, paged_attention
+from kernels.reference import dense_attention, gather_kv, paged_attention
 
 PROMPTS = {"A": tuple(range(10, 27)), "B": tuple(range(40, 46)), "C": (*range(10, 26), 99)}
 
@@ -51,7 +51,8 @@ def test_dense_kv_is_what_the_pool_holds_and_gives_the_same_attention() -> None:
     for row, tokens in enumerate(kept.tokens):
         dense = dense_kv(runner.loaded.model, tokens)
         for layer in range(len(kept.queries)):
-            key, value = kept.paged_kv(layer, row)
+            cache, table, length = kept.layers[layer], kept.meta.block_table[row], len(tokens)
+            key, value = (gather_kv(each, None, table, 0, length) for each in (cache.key, cache.value))
             assert float((key - dense.keys[layer]).abs().max()) <= 2e-4
             assert float((value - dense.values[layer]).abs().max()) <= 2e-4
             rows = kept.rows(row)

@@ -21,7 +21,7 @@ from engine.engine import Engine
 from engine.model.decode_graph import DecodeGraphs
 from engine.model_runner import ModelRunner
 from engine.request import RequestSpec, SamplingParams
-from kernels import dispatch
+from kernels import dispatch, metadata
 from tests.engine.replay import assert_laws
 from tests.engine.test_numerics import loaded, prompts
 
@@ -78,7 +78,12 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
         (dispatch, "plan"), (dispatch, "write_kv"), (dispatch, "paged_attention"), (model_runner, "check_values"),
     ):  # fmt: skip
         monkeypatch.setattr(owner, name, beside(getattr(owner, name)))
-    for owner, name in ((model_runner, "upload"), (dispatch, "upload"), (model_runner, "download")):
+    for owner, name in (
+        (model_runner, "upload"),
+        (metadata, "upload"),
+        (dispatch, "upload"),
+        (model_runner, "download"),
+    ):
         monkeypatch.setattr(owner, name, beside(getattr(owner, name), name))
     for method in ("execute", "fork"):
         monkeypatch.setattr(ModelRunner, method, _counted(seen, getattr(ModelRunner, method)))
