@@ -15,6 +15,7 @@ from engine.events import Admitted
 from pages.figures.hash_chains import chains_alt, hash_chains
 from pages.figures.marks import block_marks
 from pages.figures.match_ruler import Ruler, match_ruler, ruler_alt
+from pages.figures.primitives import escape
 from pages.figures.radix_tree import radix_tree, tree_alt
 from pages.ui import link_state, shell, tree_by_hand
 from pages.ui.chart import chart
@@ -117,7 +118,7 @@ def _side_by_side(
     ruler, table = st.columns([1.15, 1], gap="medium")
     with ruler:
         rulers = [_ruler(run, request, lang) for run in runs.values()]
-        height = round(palette.px(34 * len(rulers) + 30))
+        height = 34 * len(rulers) + 30
         chart(match_ruler(rulers, palette, lang), height, "prefix-ruler", ruler_alt(rulers, lang))
         legend(
             (
@@ -155,7 +156,7 @@ def _chains(run: CacheRun, cursor: int, palette: Palette, lang: Lang) -> None:
     marks = block_marks(step.events, step.snapshot) if now else {}
     figure = hash_chains(step.snapshot, marks, None, palette, lang)
     alt = chains_alt(step.snapshot, lang) + " " + _owned(run, pool.owned, lang)
-    chart(figure, round(palette.px(HEIGHT)), "prefix-chains", alt)
+    chart(figure, HEIGHT, "prefix-chains", alt)
     legend(
         (
             ("■", palette.used, "legend.owned"),
@@ -179,7 +180,7 @@ def _tree(run: CacheRun, cursor: int, palette: Palette, lang: Lang) -> None:
     events = step.events if step.index == cursor else ()
     figure = radix_tree(view, events, None, palette, lang, recorded_text())
     alt = tree_alt(view, lang) + " " + _owned(run, step.snapshot.pool.owned, lang)
-    chart(figure, round(palette.px(HEIGHT)), "prefix-tree", alt)
+    chart(figure, HEIGHT, "prefix-tree", alt)
     legend(tree_entries(palette), lang)
 
 
@@ -199,11 +200,7 @@ def _title(name: str, run: CacheRun, at: int, cursor: int, lang: Lang) -> None:
         said = [item.text for item in sorted(telling, key=lambda item: -item.weight)[: SAID[look()]]]
         said = said or [t("prefix.nothing", lang)]
     st.markdown(f"**{name}** · {numbers}")
-    st.html('<div class="kv-said">' + "".join(f"<p>{_plain(text)}</p>" for text in said) + "</div>")
-
-
-def _plain(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;")
+    st.html('<div class="kv-said">' + "".join(f"<p>{escape(text)}</p>" for text in said) + "</div>")
 
 
 def _request(run: CacheRun, cursor: int, view: Mapping[str, str], fresh: bool, lang: Lang) -> str:

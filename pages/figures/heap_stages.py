@@ -72,7 +72,7 @@ def heap_stages(found: list[Stage], palette: Palette, lang: Lang) -> Figure:
             label_axis(
                 rows, 0, [row + 0.5 for row in range(len(shown))], names, palette.text, palette.px(12.5), palette.sans
             ),
-            (round(palette.px(110)) if shown else 8, 6, 2, 4),
+            (110 if shown else 8, 6, 2, 4),
         ),
     }  # fmt: skip
 

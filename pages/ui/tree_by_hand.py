@@ -19,6 +19,7 @@ from engine.radix_events import (
 )
 from pages.figures.eviction_heap import eviction_heap, heap_state, heap_words
 from pages.figures.heap_stages import heap_stages, stages, stages_alt
+from pages.figures.primitives import escape
 from pages.figures.radix_tree import radix_tree, tree_alt
 from pages.ui import link_state
 from pages.ui.chart import chart
@@ -191,10 +192,8 @@ def _typed(lang: Lang) -> None:
 def _moment(moment: Moment, number: int, last: int, palette: Palette, lang: Lang) -> None:
     view, events = moment.view, moment.events
     done = t("prefix.before", lang) if moment.operation is None else f"{number}/{last}: {moment.operation}"
-    st.html(f'<p class="kv-op">{_plain(done)}</p><div class="kv-said"><p>{_plain(_said(moment, lang))}</p></div>')
-    chart(
-        radix_tree(view, events, None, palette, lang, label), round(palette.px(170)), "tree-tree", tree_alt(view, lang)
-    )
+    st.html(f'<p class="kv-op">{escape(done)}</p><div class="kv-said"><p>{escape(_said(moment, lang))}</p></div>')
+    chart(radix_tree(view, events, None, palette, lang, label), 170, "tree-tree", tree_alt(view, lang))
     legend(tree_entries(palette), lang)
     st.caption(
         t(
@@ -240,7 +239,3 @@ def _said(moment: Moment, lang: Lang) -> str:
     if moment.duplicates:
         said.append(t("prefix.did_find", lang, tokens=moment.duplicates))
     return " ".join(said) or t("prefix.did_nothing", lang)
-
-
-def _plain(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;")
