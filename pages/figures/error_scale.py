@@ -13,7 +13,7 @@ FLOOR = 1e-9  # what is smaller, zero included, is drawn here
 SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "star")
 
 
-def head_bars(
+def error_scale(
     series: Mapping[str, Sequence[float]], limit: float | None, prefix: str, template: str, palette: Palette
 ) -> Figure:
     """Traces, in this order: the limit, then the series in their order, each with a symbol of its own.

@@ -22,7 +22,7 @@ from pages.figures.radix_tree import node_card, radix_tree, tree_alt
 from pages.figures.schedule import schedule
 from pages.ui import panels
 from pages.ui.scene import Scene
-from pages.ui.text import Lang, listing, t
+from pages.ui.text import Lang, numbered, t
 from pages.ui.theme import Palette
 
 Json = dict[str, Any]
@@ -56,7 +56,7 @@ def tables_panel(scene: Scene) -> Json:
 
 def queue_panel(scene: Scene) -> Json:
     view, lang = scene.snapshot.pool, scene.lang
-    blocks = listing([f"#{block}" for block in view.free_queue], lang)
+    blocks = numbered(view.free_queue, lang, 4)
     return {
         "sub": t("panel.queue_sub", lang, total=view.num_blocks - 1, **_counts(scene)),
         "figure": free_queue(scene.snapshot, scene.marks, scene.selection, scene.palette, lang),
@@ -219,7 +219,7 @@ def _mark_legend(kinds: Sequence[MarkKind], palette: Palette, lang: Lang) -> lis
 def _tables_alt(scene: Scene) -> str:
     rows = []
     for view in relevant(scene.snapshot, scene.selection, MAX_ROWS)[0]:
-        blocks = listing([f"#{block}" for block in view.block_table], scene.lang, 12)
+        blocks = numbered(view.block_table, scene.lang, 12)
         status = t(f"status.{view.status.value.lower()}", scene.lang)
         rows.append(t("alt.table_row", scene.lang, id=view.id, blocks=blocks or status))
     return t("alt.tables", scene.lang, rows=" ".join(rows))

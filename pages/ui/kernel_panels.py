@@ -18,7 +18,7 @@ from kernels.faults import Fault
 from kernels.masks import visible_positions
 from kernels.metadata import MAX_TREE_TOKENS, AttentionMetadata, Mask, MaskKind, RowMasks
 from pages.figures.block_walk import Walk, block_walk, walk_alt
-from pages.figures.head_bars import head_bars
+from pages.figures.error_scale import error_scale
 from pages.figures.mask_picture import mask_picture
 from pages.figures.program_grid import grid_alt, program_grid
 from pages.figures.roofline import is_memory_bound, roofline, seconds
@@ -193,7 +193,7 @@ def _dense(shown: LaunchView, palette: Palette, lang: Lang) -> None:
         )  # fmt: skip
         st.caption(t("kernel.dense_note", lang))
     with right:
-        figure = head_bars(
+        figure = error_scale(
             {t("kernel.delta", lang): found.by_head}, shown.tolerance, "h", t("hover.head_error", lang), palette
         )
         alt = t("alt.dense", lang, largest=f"{found.largest:.2g}", head=found.head)
@@ -234,7 +234,7 @@ def _dtype(shown: LaunchView, palette: Palette, lang: Lang) -> None:
         names = [asked, *(name for name in KV_DTYPES if name not in (asked, "fp32"))]
         series = {name: [each.relative for each in errors if each.kv_dtype == name] for name in names}
         alt = t("alt.dtype", lang, dtype=asked, share=f"{mine.relative:.2%}", layer=mine.layer)
-        figure = head_bars(series, None, "L", t("hover.layer_error", lang), palette)
+        figure = error_scale(series, None, "L", t("hover.layer_error", lang), palette)
         chart(figure, TAB_HEIGHT, "kernel-dtype-layers", alt)
 
 

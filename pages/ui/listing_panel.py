@@ -11,20 +11,20 @@ from kernels.listing import Listing, listing, names
 from kernels.offline import CAPABILITIES, STAGES
 from pages.ui.launch_view import LaunchView
 from pages.ui.text import Lang, t
-from pages.ui.theme import Palette
+from pages.ui.theme import Palette, filled
 
 _SCRIPT = (Path(__file__).parent / "listing.js").read_text(encoding="utf-8")
 _CSS = """
 .kv-listing{display:grid;grid-template-columns:1fr 1fr;gap:.5rem}
-.kv-listing-source,.kv-listing-text{height:HEIGHTpx;overflow:auto;border:1px solid LINE;border-radius:6px;
-background:CARD;color:TEXT;font:SIZEpx/1.4 MONO;white-space:pre;tab-size:4}
-.kv-listing-source:focus-visible,.kv-listing-text:focus-visible{outline:2px solid ACCENT;outline-offset:1px}
+.kv-listing-source,.kv-listing-text{height:${height}px;overflow:auto;border:1px solid ${line};border-radius:6px;
+background:${card};color:${text};font:${size}px/1.4 ${mono};white-space:pre;tab-size:4}
+.kv-listing-source:focus-visible,.kv-listing-text:focus-visible{outline:2px solid ${accent};outline-offset:1px}
 .kv-listing [data-number]::before{content:attr(data-number);display:inline-block;width:3.6em;padding-right:.8em;
-text-align:right;color:MUTED}
+text-align:right;color:${muted}}
 .kv-listing [data-line],.kv-listing [data-of]{cursor:pointer}
-.kv-listing .kv-on{background:USED;color:ON_USED;box-shadow:inset 4px 0 NEW}
-.kv-listing .kv-on::before{color:ON_USED}
-.kv-listing-said{grid-column:1/-1;font:14px SANS;color:MUTED}
+.kv-listing .kv-on{background:${used};color:${on_used};box-shadow:inset 4px 0 ${new}}
+.kv-listing .kv-on::before{color:${on_used}}
+.kv-listing-said{grid-column:1/-1;font:14px ${sans};color:${muted}}
 """
 HEIGHT = 330
 START = "tl.dot(query, key"  # the line shown at first: q · k
@@ -66,13 +66,7 @@ def listing_card(shown: LaunchView, palette: Palette, lang: Lang) -> None:
 
 
 def _panes(found: Listing, stage: str, palette: Palette, lang: Lang) -> None:
-    css = _CSS
-    for word, value in (
-        ("HEIGHT", HEIGHT), ("SIZE", palette.px(12.5)), ("LINE", palette.line), ("CARD", palette.card),
-        ("TEXT", palette.text), ("MONO", palette.mono), ("SANS", palette.sans), ("ACCENT", palette.accent),
-        ("MUTED", palette.muted), ("ON_USED", palette.on_used), ("USED", palette.used), ("NEW", palette.new),
-    ):  # fmt: skip
-        css = css.replace(word, str(value))
+    css = filled(_CSS, palette, height=HEIGHT, size=palette.px(12.5))
     component = st.components.v2.component(
         "kvscope_listing", html='<div class="kv-listing"></div>', css=css, js=_SCRIPT, isolate_styles=False
     )

@@ -11,15 +11,15 @@ import streamlit as st
 
 from pages.figures.primitives import Figure, Trace
 from pages.ui.text import Lang, t
-from pages.ui.theme import Palette
+from pages.ui.theme import Palette, filled
 
 _SCRIPT = (Path(__file__).parent / "player.js").read_text(encoding="utf-8")
 _CSS = """
-.kv-player-bar{display:flex;gap:.35rem;align-items:center;font:14px FONT;color:TEXT;margin-bottom:.2rem}
-.kv-player-bar button{min-width:2.2rem;padding:.2rem .55rem;border:1px solid LINE;border-radius:6px;background:CARD;
-color:TEXT;font:inherit;cursor:pointer}
-.kv-player-bar button:focus-visible,.kv-player-bar input:focus-visible{outline:2px solid ACCENT;outline-offset:1px}
-.kv-player-bar input{flex:1;max-width:16rem;accent-color:ACCENT}
+.kv-player-bar{display:flex;gap:.35rem;align-items:center;font:14px $sans;color:$text;margin-bottom:.2rem}
+.kv-player-bar button{min-width:2.2rem;padding:.2rem .55rem;border:1px solid $line;border-radius:6px;background:$card;
+color:$text;font:inherit;cursor:pointer}
+.kv-player-bar button:focus-visible,.kv-player-bar input:focus-visible{outline:2px solid $accent;outline-offset:1px}
+.kv-player-bar input{flex:1;max-width:16rem;accent-color:$accent}
 .kv-player-said{font-variant-numeric:tabular-nums}
 """
 
@@ -57,12 +57,12 @@ def player(
     }  # fmt: skip
     text = json.dumps([frames, traces, data["captions"]], default=str)
     data["name"] = hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
-    css = _CSS
-    for name, value in (("FONT", palette.sans), ("TEXT", palette.text), ("LINE", palette.line),
-                        ("CARD", palette.card), ("ACCENT", palette.accent)):  # fmt: skip
-        css = css.replace(name, value)
     component = st.components.v2.component(
-        "kvscope_player", html='<div class="kv-player"></div>', css=css, js=_SCRIPT, isolate_styles=False
+        "kvscope_player",
+        html='<div class="kv-player"></div>',
+        css=filled(_CSS, palette),
+        js=_SCRIPT,
+        isolate_styles=False,
     )
     component(key=key, data=data)
 

@@ -35,13 +35,13 @@ _CSS = """<style>
 .kv-signs{display:flex;flex-wrap:wrap;gap:.1rem 1rem;font-size:.93rem;line-height:1.4}
 .kv-signs b{font-size:1.15rem;line-height:1}
 .kv-brand{font-size:17px;font-weight:700;letter-spacing:-.01em;white-space:nowrap}
-[data-testid="stCaptionContainer"]{opacity:1!important;color:MUTED!important}
+[data-testid="stCaptionContainer"]{opacity:1!important;color:$muted!important}
 [data-testid="stCaptionContainer"] p{color:inherit!important;opacity:1!important}
 [data-testid="stCaptionContainer"] code{font-size:.95em}
-[data-testid="stButtonGroup"] button[data-selected="true"] p{color:TEXT}
-[data-testid="stSliderThumbValue"] p{color:TEXT!important}
+[data-testid="stButtonGroup"] button[data-selected="true"] p{color:$text}
+[data-testid="stSliderThumbValue"] p{color:$text!important}
 [class*="st-key-links-"] a{padding:.1rem 0;background:none!important}
-[class*="st-key-links-"] a p{color:ACCENT!important}
+[class*="st-key-links-"] a p{color:$accent!important}
 [class*="st-key-links-"] a:is(:hover,:focus-visible) p{text-decoration:underline}
 </style>"""
 
@@ -53,8 +53,7 @@ _PROJECTOR_CSS = "<style>html{font-size:18px!important}.kv-note,.kv-words,.kv-te
 def shell(active: ActivePage) -> Lang:
     """Page settings, styles and the language of this visitor. Call first on every page."""
     st.set_page_config(page_title="kvscope", page_icon="🟦", layout="wide", initial_sidebar_state="collapsed")
-    colours = palette()
-    st.html(_CSS.replace("ACCENT", colours.accent).replace("MUTED", colours.muted).replace("TEXT", colours.text))
+    st.html(theme.filled(_CSS, palette()))
     if look() == "projector" and active != "step":  # the step page gives its room to the stage, which has its own type
         st.html(_PROJECTOR_CSS)
     return language()

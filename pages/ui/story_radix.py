@@ -16,7 +16,7 @@ from engine.radix_events import (
     RowReleased,
 )
 from pages.ui.sentence import Tone
-from pages.ui.text import Lang, listing, t
+from pages.ui.text import Lang, numbered, t
 
 TONES: dict[type[Event], Tone] = {
     PrefixMatched: "hit",
@@ -39,7 +39,7 @@ def request_lines(event: Event, lang: Lang) -> Iterator[str]:
         case NodeEvicted():
             yield t("story.evicts", lang, node=event.node, tokens=event.tokens)
         case DuplicatesFreed():
-            yield t("story.duplicates", lang, pages=_pages(event.pages, lang))
+            yield t("story.duplicates", lang, pages=numbered(event.pages, lang))
         case RowReleased():
             yield t("story.released", lang, stored=len(event.stored), freed=len(event.freed))
 
@@ -63,7 +63,7 @@ def node_lines(event: Event, node: int, lang: Lang) -> Iterator[str]:
         case PrefixMatched() if node == event.node:
             yield t("story.node.matched", lang, id=_who(event.request, lang), usable=event.usable)
         case NodeInserted() if node == event.node:
-            pages = _pages(event.pages, lang)
+            pages = numbered(event.pages, lang)
             yield t("story.node.inserted", lang, id=_who(event.request, lang), tokens=event.tokens, pages=pages)
         case NodeInserted() if node == event.parent:
             yield t("story.node.child", lang, node=event.node)
@@ -76,14 +76,10 @@ def node_lines(event: Event, node: int, lang: Lang) -> Iterator[str]:
         case LockReleased() if node in event.path:
             yield t("story.node.unlocked", lang, id=_who(event.request, lang))
         case NodeEvicted() if node == event.node:
-            yield t("story.node.evicted", lang, id=_who(event.request, lang), pages=_pages(event.pages, lang))
+            yield t("story.node.evicted", lang, id=_who(event.request, lang), pages=numbered(event.pages, lang))
         case NodeEvicted() if node == event.parent:
             yield t("story.node.child_gone", lang, node=event.node)
 
 
 def _who(request: str | None, lang: Lang) -> str:
     return request or t("hover.nobody", lang)
-
-
-def _pages(pages: tuple[int, ...], lang: Lang) -> str:
-    return listing([f"#{page}" for page in pages], lang, 6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, get_args
 
 from engine import messages as engine_messages
@@ -80,6 +81,11 @@ def listing(items: list[str], lang: Lang, limit: int = 4) -> str:
     if len(shown) < 2:
         return "".join(shown)
     return t("list.and", lang, items=t("list.comma", lang).join(shown[:-1]), last=shown[-1])
+
+
+def numbered(ids: Iterable[int], lang: Lang, limit: int = 6) -> str:
+    """Blocks or pages by their ids, as `listing`: '#1, #2 and #5'."""
+    return listing([f"#{each}" for each in ids], lang, limit)
 
 
 def number(value: float) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from string import Template
 from typing import Literal, get_args
 
 ThemeName = Literal["light", "dark"]
@@ -112,6 +113,11 @@ def palette(name: ThemeName, look: Look = "desk") -> Palette:
     """The colours, and for a projector larger type."""
     colors = DARK if name == "dark" else LIGHT
     return replace(colors, scale=PROJECTOR_SCALE) if look == "projector" else colors
+
+
+def filled(css: str, palette: Palette, **more: object) -> str:
+    """A style sheet whose `$text`, `$card` … are the palette's, and further names `more`."""
+    return Template(css).substitute(asdict(palette), **more)
 
 
 def blend(low: str, high: str, share: float) -> str:

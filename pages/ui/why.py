@@ -33,7 +33,7 @@ from engine.events import (
 from engine.timeline import Step
 from pages.ui.sentence import Sentence as Sentence
 from pages.ui.sentence import Tone as Tone
-from pages.ui.text import Lang, listing, number, plural, t
+from pages.ui.text import Lang, listing, number, numbered, plural, t
 from pages.ui.why_radix import match_sentences, queue_sentences, store_sentences
 
 E = TypeVar("E", bound=Event)
@@ -79,10 +79,6 @@ def _of(events: Iterable[Event], kind: type[E]) -> list[E]:
     return [event for event in events if isinstance(event, kind)]
 
 
-def _blocks(blocks: list[int], lang: Lang, limit: int = 6) -> str:
-    return listing([f"#{block}" for block in blocks], lang, limit)
-
-
 def _arrivals(arrived: list[RequestArrived], lang: Lang) -> list[Sentence]:
     if len(arrived) == 1:
         event = arrived[0]
@@ -108,7 +104,7 @@ def _forks(forked: list[Forked], lang: Lang) -> list[Sentence]:
     found = []
     for parent, group in by_parent.items():
         ids = listing([event.request for event in group], lang)
-        blocks, tokens = _blocks(list(group[0].blocks), lang), group[0].tokens
+        blocks, tokens = numbered(list(group[0].blocks), lang), group[0].tokens
         text = plural("why.forked", len(group), lang, parent=parent, ids=ids, blocks=blocks, tokens=tokens)
         found.append(Sentence("new", text, request=parent, block=next(iter(group[0].blocks), None), weight=9))
     return found
@@ -162,7 +158,7 @@ def _swaps_out(events: Iterable[Event], lang: Lang) -> list[Sentence]:
     found = []
     for event in _of(events, SwappedOut):
         blocks = [block for block, _ in event.pairs]
-        named, cost = _blocks(blocks, lang), _swap_cost(event, lang)
+        named, cost = numbered(blocks, lang), _swap_cost(event, lang)
         text = plural(
             "why.swapped_out", len(blocks), lang, id=event.request, blocks=named, tokens=event.tokens, cost=cost
         )
@@ -174,7 +170,7 @@ def _swaps_out(events: Iterable[Event], lang: Lang) -> list[Sentence]:
     if withdrawn:
         blocks = [event.block for event in withdrawn]
         users = listing(list(dict.fromkeys(event.request for event in withdrawn)), lang)
-        text = plural("why.withdrawn", len(blocks), lang, blocks=_blocks(blocks, lang), ids=users)
+        text = plural("why.withdrawn", len(blocks), lang, blocks=numbered(blocks, lang), ids=users)
         found.append(Sentence("evict", text, "", block=blocks[0], weight=6))
     return found
 
@@ -231,11 +227,11 @@ def _hits(touched: list[BlockTouched], lang: Lang) -> list[Sentence]:
         if shared:
             counts = sorted({event.ref_count for event in shared})
             reference = str(counts[-1]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
-            blocks = _blocks([event.block for event in shared], lang)
+            blocks = numbered([event.block for event in shared], lang)
             text = plural("why.shared", len(shared), lang, id=request, blocks=blocks, ref=reference)
             found.append(Sentence("hit", text, "BlockPool.touch", request, shared[0].block, weight=8))
         if revived:
-            text = plural("why.revived", len(revived), lang, id=request, blocks=_blocks(revived, lang))
+            text = plural("why.revived", len(revived), lang, id=request, blocks=numbered(revived, lang))
             found.append(Sentence("hit", text, "BlockPool.touch", request, revived[0], weight=8))
     return found
 
@@ -273,7 +269,7 @@ def _allocations(events: Iterable[Event], lang: Lang) -> list[Sentence]:
         by_request.setdefault(event.request, []).append(event.block)
     if by_request:
         parts = [
-            t("why.gets", lang, id=request, blocks=_blocks(blocks, lang)) for request, blocks in by_request.items()
+            t("why.gets", lang, id=request, blocks=numbered(blocks, lang)) for request, blocks in by_request.items()
         ]
         text = t("why.allocated", lang, gets=t("list.semicolon", lang).join(parts))
         first = next(iter(by_request))
@@ -282,7 +278,7 @@ def _allocations(events: Iterable[Event], lang: Lang) -> list[Sentence]:
     if evicted:
         blocks = [event.block for event in evicted]
         users = listing(list(dict.fromkeys(event.request for event in evicted)), lang)
-        text = plural("why.evicted", len(blocks), lang, blocks=_blocks(blocks, lang), ids=users)
+        text = plural("why.evicted", len(blocks), lang, blocks=numbered(blocks, lang), ids=users)
         found.append(
             Sentence("evict", text, "BlockPool._maybe_evict_cached_block", block=blocks[0], weight=8),
         )
@@ -316,10 +312,10 @@ def _publications(published: list[BlockPublished], lang: Lang) -> list[Sentence]
     if not published:
         return []
     blocks = [event.block for event in published]
-    text = plural("why.published", len(blocks), lang, blocks=_blocks(blocks, lang))
+    text = plural("why.published", len(blocks), lang, blocks=numbered(blocks, lang))
     twins = [event.block for event in published if event.duplicate]
     if twins:
-        text += " " + plural("why.duplicate", len(twins), lang, blocks=_blocks(twins, lang))
+        text += " " + plural("why.duplicate", len(twins), lang, blocks=numbered(twins, lang))
     return [Sentence("hit", text, "BlockPool.cache_full_blocks", block=blocks[0], weight=6 if twins else 4)]
 
 
@@ -367,8 +363,8 @@ def _returned(freed: list[BlockFreed], lang: Lang) -> str:
     for key, target in (("why.to_tail", "tail"), ("why.to_head", "head")):
         blocks = [item.block for item in freed if item.to == target]
         if blocks:
-            parts.append(t(key, lang, blocks=_blocks(blocks, lang, 4)))
+            parts.append(t(key, lang, blocks=numbered(blocks, lang, 4)))
     kept = [item.block for item in freed if item.to is None]
     if kept:
-        parts.append(t("why.still_shared", lang, blocks=_blocks(kept, lang, 4)))
+        parts.append(t("why.still_shared", lang, blocks=numbered(kept, lang, 4)))
     return "".join(parts)

@@ -17,17 +17,13 @@ from engine.radix_events import (
     RowReleased,
 )
 from pages.ui.sentence import Sentence
-from pages.ui.text import Lang, listing, t
+from pages.ui.text import Lang, listing, numbered, t
 
 E = TypeVar("E", bound=Event)
 
 
 def _of(events: Iterable[Event], kind: type[E]) -> list[E]:
     return [event for event in events if isinstance(event, kind)]
-
-
-def _pages(pages: Iterable[int], lang: Lang) -> str:
-    return listing([f"#{page}" for page in pages], lang, 6)
 
 
 def queue_sentences(events: tuple[Event, ...], lang: Lang) -> list[Sentence]:
@@ -58,7 +54,7 @@ def match_sentences(events: tuple[Event, ...], lang: Lang) -> list[Sentence]:
         text = t("why.split", lang, lower=split.lower, upper=split.upper, tokens=split.tokens, locks=split.lock_ref)
         found.append(Sentence("hit", text, "RadixCache._split_node", split.request, weight=8))
     for evicted in _of(events, NodeEvicted):
-        values = {"node": evicted.node, "tokens": evicted.tokens, "pages": _pages(evicted.pages, lang)}
+        values = {"node": evicted.node, "tokens": evicted.tokens, "pages": numbered(evicted.pages, lang)}
         text = t("why.node_evicted", lang, id=evicted.request or "?", **values)
         found.append(Sentence("evict", text, "RadixCache.evict", evicted.request, evicted.pages[0], weight=8))
     for ended in _of(events, EvictionEnded):
@@ -72,11 +68,11 @@ def store_sentences(events: tuple[Event, ...], lang: Lang) -> list[Sentence]:
     """What was stored when the step was computed, and who let go of what."""
     found = []
     for stored in _of(events, NodeInserted):
-        values = {"node": stored.node, "tokens": stored.tokens, "pages": _pages(stored.pages, lang)}
+        values = {"node": stored.node, "tokens": stored.tokens, "pages": numbered(stored.pages, lang)}
         text = t("why.node_inserted", lang, id=stored.request or "?", **values)
         found.append(Sentence("hit", text, "RadixCache.insert", stored.request, stored.pages[0], weight=6))
     for twice in _of(events, DuplicatesFreed):
-        text = t("why.duplicates_freed", lang, id=twice.request or "?", pages=_pages(twice.pages, lang))
+        text = t("why.duplicates_freed", lang, id=twice.request or "?", pages=numbered(twice.pages, lang))
         found.append(Sentence("hit", text, "RadixCache.checkpoint", twice.request, twice.pages[0], weight=9))
     for row in _of(events, RowReleased):
         values = {"stored": len(row.stored), "freed": len(row.freed)}

@@ -19,7 +19,7 @@ from kernels.metadata import MaskKind
 from kernels.recorder import walk
 from kernels.traffic import Traffic
 from pages.figures.block_walk import Walk, block_walk, walk_alt
-from pages.figures.head_bars import head_bars
+from pages.figures.error_scale import error_scale
 from pages.figures.mask_picture import mask_picture, runs
 from pages.figures.program_grid import grid_alt, program_grid
 from pages.figures.roofline import attainable, is_memory_bound, roofline, seconds
@@ -176,7 +176,7 @@ def test_roofline_is_williams() -> None:
 
 
 def test_zero_has_a_place_on_a_logarithmic_axis() -> None:
-    figure = head_bars({"a": [0.0, 1e-3], "b": [1e-6, 1e-5]}, 2e-4, "h", "%{y}", LIGHT)
+    figure = error_scale({"a": [0.0, 1e-3], "b": [1e-6, 1e-5]}, 2e-4, "h", "%{y}", LIGHT)
     go.Figure(figure)
     assert all(value > 0 for trace in figure["data"] for value in trace["y"])
     assert len({trace["marker"]["symbol"] for trace in figure["data"][1:]}) == 2
